@@ -1,0 +1,2 @@
+//! The `bell` command.
+fn main() {}

@@ -1,0 +1,95 @@
+//! What a store promises. Asked before anything is trusted to it, shown by `bell doctor`.
+
+use serde::Serialize;
+
+/// A store's promises.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Info {
+    /// The URL scheme that opens it: `memory`, `sqlite`, `file`.
+    pub scheme: &'static str,
+    /// Where it is, without credentials.
+    pub location: String,
+    /// Who shares it.
+    pub scope: Scope,
+    /// What an answered commit survives.
+    pub durability: Durability,
+    /// What its clock is.
+    pub clock: Clock,
+    /// How changes by others arrive.
+    pub push: Push,
+    /// Whether a process of this machine that dies is noticed before its lease runs out.
+    pub notices_death: bool,
+    /// The largest things it takes.
+    pub limits: Limits,
+    /// What the operator should know: one sentence each, with what to do about it.
+    pub warnings: Vec<String>,
+}
+
+/// Who can share a store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Threads of one process.
+    Process,
+    /// Processes of one machine.
+    Host,
+    /// Machines.
+    Distributed,
+}
+
+/// What an answered commit survives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// Nothing: it is gone with the process.
+    Volatile,
+    /// The end of any process, not of the machine.
+    Process,
+    /// A power cut.
+    Power,
+}
+
+/// What a store's clock is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The machine's time since boot, suspend included; setting the wall clock changes nothing.
+    Boottime,
+    /// The file server's time stamps.
+    FileServer,
+    /// The database server's clock.
+    Server,
+    /// Moved by a test.
+    Manual,
+}
+
+/// How changes made elsewhere arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Push {
+    /// The engine or the kernel tells.
+    Push,
+    /// They are looked for, this often.
+    Poll {
+        /// Milliseconds between two looks.
+        interval_ms: u64,
+    },
+}
+
+/// The largest things a store takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Limits {
+    /// Bytes in a name. A lock key of 512 bytes with the longest prefix fits in 1,024.
+    pub name_bytes: usize,
+    /// Bytes in a value. etcd takes 1.5 MiB in a request, so nothing may grow beyond 1 MiB anywhere.
+    pub value_bytes: usize,
+    /// Expectations, and writes, in one transaction. etcd takes 128 operations.
+    pub txn_ops: usize,
+    /// Records that one read or one page of a scan may ask for.
+    pub page: usize,
+}
+
+impl Limits {
+    /// What every store must take, and all that callers may rely on.
+    pub const CONTRACT: Self = Self { name_bytes: 1_024, value_bytes: 1 << 20, txn_ops: 128, page: 1_000 };
+}
