@@ -1,1 +1,105 @@
-//! (being written)
+//! Read, decide, commit: the only code that changes a store.
+//!
+//! `bell-core` decides; this crate loads what a decision asks for, commits what it answers, and decides
+//! again if the world moved. It also waits, keeps leases alive from a thread of its own, and cleans up
+//! after callers that went away.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`space`] | which record is where |
+//! | `clock` | what the store's clock must be showing now |
+//! | `load`, `transact` | the loop: load, decide, commit, again |
+//! | [`session`] | a session as its owner has it |
+//! | [`locking`] | acquire, renew, release, break, end |
+//! | [`waiting`] | in a queue until it is one's turn |
+//! | [`looking`] | show, list, watch |
+//! | `heart` | a session's first sign, heartbeats and end |
+//! | [`keeper`] | the thread on which leases and sessions are kept alive |
+//! | [`sweep`] | clearing away what dead sessions left |
+//! | [`denied`] | the ways to be refused |
+
+mod clock;
+pub mod denied;
+mod heart;
+pub mod keeper;
+mod load;
+pub mod locking;
+pub mod looking;
+pub mod session;
+pub mod space;
+pub mod sweep;
+mod transact;
+pub mod waiting;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bell_store::Store;
+use bell_store::clock::boottime;
+
+pub use denied::Denied;
+pub use locking::{Ask, Broken, Lease};
+pub use session::{Keep, Revocations, Session, Token, new_request};
+
+use clock::StoreClock;
+use space::Space;
+
+/// Locks on one store, in one space of it. Cheap to clone.
+#[derive(Clone)]
+pub struct Coord {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    space: Space,
+    clock: StoreClock,
+    /// On the boot clock, in ms: when the last sweep began.
+    swept_ms: AtomicU64,
+}
+
+impl Coord {
+    /// Coordinates over `store`. Nothing is read or written yet.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self::in_space(store, Space::root())
+    }
+
+    /// The same store, another space: nothing of one is seen from the other. Sessions belong to one space.
+    #[must_use]
+    pub fn scoped(&self, space: Space) -> Self {
+        Self::in_space(Arc::clone(self.store()), space)
+    }
+
+    /// The space this works in.
+    pub fn space(&self) -> &Space {
+        &self.inner.space
+    }
+
+    /// The store this works on.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    fn in_space(store: Arc<dyn Store>, space: Space) -> Self {
+        let inner = Inner { store, space, clock: StoreClock::default(), swept_ms: AtomicU64::new(now_ms()) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Whether it is this caller's turn to sweep: one in each interval.
+    fn sweep_is_due(&self, every: Duration) -> bool {
+        let (now, last) = (now_ms(), self.inner.swept_ms.load(Ordering::Relaxed));
+        let is_due = Duration::from_millis(now.saturating_sub(last)) >= every;
+        let swap =
+            |last| self.inner.swept_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+        is_due && swap(last).is_ok()
+    }
+
+    fn clock(&self) -> &StoreClock {
+        &self.inner.clock
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(boottime().as_millis()).unwrap_or(u64::MAX)
+}

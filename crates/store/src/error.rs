@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 
 /// The result of asking a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -33,6 +34,19 @@ impl Kind {
     /// Whether the same request, sent again, may succeed without anybody's help.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Unavailable)
+    }
+
+    /// What a failed call to the operating system comes to, if nothing was begun before it.
+    pub fn of_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Unauthorized,
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput => {
+                Self::Invalid
+            }
+            _ => Self::Unavailable,
+        }
     }
 }
 

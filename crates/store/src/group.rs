@@ -174,3 +174,39 @@ mod tests {
         assert!(answer.recv().is_err());
     }
 }
+
+/// What the public face can't show: shuttle takes any panic of a thread as a failure of the test, so the end
+/// of a panicked engine is played here with the parts it is made of.
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use super::*;
+    use shuttle::sync::mpsc::{Sender, channel};
+    use shuttle::thread;
+
+    #[test]
+    fn a_thread_that_ends_early_leaves_nobody_waiting() {
+        let end_early = || {
+            let queue = Arc::new(Queue::<Sender<()>>::new());
+            let taken = Arc::clone(&queue);
+            let engine = thread::spawn(move || {
+                let _closes = Closing(&taken);
+                drop(taken.take());
+            });
+            let callers: Vec<_> = (0..3)
+                .map(|_| {
+                    let queue = Arc::clone(&queue);
+                    thread::spawn(move || {
+                        let (reply, answer) = channel();
+                        // Refused, or dropped unanswered: the caller hears of both, and a hang fails the test.
+                        let _ = queue.push(reply);
+                        assert!(answer.recv().is_err());
+                    })
+                })
+                .collect();
+            for thread in callers.into_iter().chain([engine]) {
+                thread.join().unwrap();
+            }
+        };
+        shuttle::check_random(end_early, 2_000);
+    }
+}

@@ -8,23 +8,29 @@
 //! | --- | --- |
 //! | [`record`] | names, records, snapshots |
 //! | [`txn`] | what a commit asks for and what it answers |
+//! | [`check`] | what every store refuses before its engine sees it |
 //! | [`error`] | why a store could not do it, and whether trying again can help |
 //! | [`info`] | what a store promises, in words a program and a person can read |
 //! | [`clock`] | the one place that reads the machine's clocks |
 //! | [`hub`] | waking those who wait for a change |
 //! | [`group`] | one thread that takes every waiting request into one commit |
+//! | [`doorbell`] | telling the other processes of this machine that something changed |
+//! | [`mount`] | what kind of file system a path is on |
 //! | [`presence`] | noticing at once that a process on this machine died |
 //! | [`memory`] | the store of one process |
 //! | [`layers`] | retry, time limit and metrics around any store |
 //! | [`suite`] | the cases every store must pass |
 
+pub mod check;
 pub mod clock;
+pub mod doorbell;
 pub mod error;
 pub mod group;
 pub mod hub;
 pub mod info;
 pub mod layers;
 pub mod memory;
+pub mod mount;
 pub mod presence;
 pub mod record;
 pub mod suite;

@@ -5,9 +5,14 @@
 //! lease still stands behind it: where no lock can be held or looked at, nothing is known, and nothing
 //! is claimed.
 
+mod kernel_locks;
+
 use std::any::Any;
 
 use crate::error::Result;
+
+pub use kernel_locks::KernelLocks;
+pub(crate) use kernel_locks::Sight;
 
 /// How a store notices the death of a session's process.
 pub trait Presence: Send + Sync {

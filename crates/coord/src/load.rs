@@ -1,0 +1,169 @@
+//! Bringing records into a view.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bell_core::key::Key;
+use bell_core::lock::Lock;
+use bell_core::session::{Session as Record, SessionId};
+use bell_core::time::Version;
+use bell_core::view::{Missing, View};
+use bell_store::info::Limits;
+use bell_store::{Error, Kind, Name, Snapshot};
+
+use crate::Coord;
+use crate::denied::Denied;
+
+/// Records that were loaded for a decision, with their versions.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(crate) view: View,
+    pub(crate) versions: BTreeMap<Name, Version>,
+    /// Something in the view was assumed rather than read. Only a commit, or a read, proves it.
+    pub(crate) guessed: bool,
+    /// How often the decision has asked for more.
+    asked: u32,
+}
+
+impl Loaded {
+    /// A view in which records are assumed to be as the caller last knew them.
+    pub(crate) fn guess() -> Self {
+        Self { guessed: true, ..Self::default() }
+    }
+
+    /// Assumes a lock; `None`: free.
+    pub(crate) fn assume_lock(&mut self, coord: &Coord, key: &Key, known: Option<(Lock, Version)>) {
+        let (lock, version) = known.map_or((None, 0), |(lock, version)| (Some(lock), version));
+        self.versions.insert(coord.space().lock(key), version);
+        self.view.locks.insert(key.clone(), lock);
+    }
+
+    /// Assumes a session; `None`: not stored yet.
+    pub(crate) fn assume_session(&mut self, coord: &Coord, id: &SessionId, known: Option<(Record, Version)>) {
+        let (session, version) = known.map_or((None, 0), |(session, version)| (Some(session), version));
+        self.versions.insert(coord.space().session(id), version);
+        self.view.sessions.insert(id.clone(), session);
+    }
+
+    pub(crate) fn version(&self, name: &Name) -> Version {
+        self.versions.get(name).copied().unwrap_or(0)
+    }
+
+    /// Everything in the view.
+    fn everything(&self) -> Missing {
+        let locks = self.view.locks.keys().cloned().collect();
+        Missing { locks, sessions: self.view.sessions.keys().cloned().collect() }
+    }
+
+    /// What a search for cycles will ask for next, judging by what it has just got.
+    fn next_hop(&self, got: &Missing) -> Missing {
+        let mut next = Missing::default();
+        for lock in got.locks.iter().filter_map(|key| self.view.locks.get(key)?.as_ref()) {
+            next.sessions.extend(lock.holders.iter().map(|holder| holder.session.clone()));
+        }
+        for session in got.sessions.iter().filter_map(|id| self.view.sessions.get(id)?.as_ref()) {
+            next.locks.extend(session.waits.iter().flat_map(|wait| wait.keys.iter().cloned()));
+        }
+        next.locks.retain(|key| !self.view.locks.contains_key(key));
+        next.sessions.retain(|id| !self.view.sessions.contains_key(id));
+        next
+    }
+}
+
+impl Coord {
+    /// Reads what a decision is missing.
+    ///
+    /// A decision that keeps asking is following a chain of waits. Each time it comes back, twice as many
+    /// hops are read ahead, so a chain of thousands is decided a dozen times, not thousands of times.
+    pub(crate) async fn load(&self, loaded: &mut Loaded, missing: &Missing) -> Result<(), Denied> {
+        self.read_in(loaded, missing).await?;
+        let hops = (1_u32 << loaded.asked.min(16)) / 4;
+        loaded.asked += 1;
+        let mut got = missing.clone();
+        for _ in 0..hops {
+            let next = loaded.next_hop(&got);
+            if next == Missing::default() {
+                break;
+            }
+            self.read_in(loaded, &next).await?;
+            got = next;
+        }
+        Ok(())
+    }
+
+    /// Reads everything in the view again, as of one revision where it fits one read.
+    pub(crate) async fn reload(&self, loaded: &mut Loaded) -> Result<(), Denied> {
+        let everything = loaded.everything();
+        self.read_in(loaded, &everything).await?;
+        loaded.guessed = false;
+        Ok(())
+    }
+
+    async fn read_in(&self, loaded: &mut Loaded, wanted: &Missing) -> Result<(), Denied> {
+        let locks = wanted.locks.iter().map(|key| self.space().lock(key));
+        let sessions = wanted.sessions.iter().map(|id| self.space().session(id));
+        let names: Vec<Name> = locks.chain(sessions).collect();
+        let mut all = Snapshot::default();
+        for page in names.chunks(Limits::CONTRACT.page) {
+            let snapshot = self.store().read(page).await?;
+            all.now = snapshot.now;
+            all.records.extend(snapshot.records);
+        }
+        self.take_in(loaded, wanted, &all)?;
+        Ok(())
+    }
+
+    /// Takes in the records that a conflict brought: those that were expected, as they are now.
+    pub(crate) fn take_conflict(
+        &self,
+        loaded: &mut Loaded,
+        expected: &BTreeSet<Name>,
+        snapshot: &Snapshot,
+    ) -> Result<(), Denied> {
+        let mut seen = loaded.everything();
+        let all = seen.locks.len() + seen.sessions.len();
+        seen.locks.retain(|key| expected.contains(&self.space().lock(key)));
+        seen.sessions.retain(|id| expected.contains(&self.space().session(id)));
+        if seen.locks.len() + seen.sessions.len() == all {
+            loaded.guessed = false;
+        }
+        self.take_in(loaded, &seen, snapshot)
+    }
+
+    pub(crate) fn take_in(
+        &self,
+        loaded: &mut Loaded,
+        wanted: &Missing,
+        snapshot: &Snapshot,
+    ) -> Result<(), Denied> {
+        self.clock().told(snapshot.now);
+        loaded.view.now = snapshot.now;
+        for key in &wanted.locks {
+            let name = self.space().lock(key);
+            let record = snapshot.records.get(&name);
+            let lock = record.map(|r| decode::<Lock>(&name, &r.value)).transpose()?;
+            let lock = lock.zip(record).map(|(lock, record)| lock.stamped(record.stamp));
+            loaded.view.locks.insert(key.clone(), lock);
+            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+        }
+        let notices_death = self.store().info().notices_death;
+        for id in &wanted.sessions {
+            let name = self.space().session(id);
+            let record = snapshot.records.get(&name);
+            let session = record.map(|r| decode::<Record>(&name, &r.value)).transpose()?;
+            if notices_death && session.is_some() && self.store().presence().is_gone(id.as_str()) {
+                loaded.view.gone.insert(id.clone());
+            }
+            loaded.view.sessions.insert(id.clone(), session);
+            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(name: &Name, value: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(value).map_err(|error| {
+        Error::new(Kind::Corrupt, format!("read the record {name}"))
+            .because(error)
+            .hint("something else wrote it, or a newer Bellwether did; look at it before deleting it")
+    })
+}

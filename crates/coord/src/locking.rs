@@ -1,0 +1,360 @@
+//! Taking, keeping and giving back locks.
+
+use std::time::Duration;
+
+use bell_core::acquire::{
+    self, Acquire, Acquired, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
+};
+use bell_core::deadlock::refused_afterwards;
+use bell_core::end;
+use bell_core::keep::{self, Kept, Left};
+use bell_core::key::Key;
+use bell_core::lock::{Fence, Lock, Mode, Ttl};
+use bell_core::session::RequestId;
+use bell_core::time::Version;
+use bell_core::view::View;
+use bell_store::{Stamp, Write};
+
+use crate::Coord;
+use crate::denied::Denied;
+use crate::keeper::Abandon;
+use crate::load::Loaded;
+use crate::session::{Session, new_request};
+use crate::transact::Done;
+
+/// What a session asks for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// All of them or none.
+    pub keys: Vec<Key>,
+    /// Exclusive or shared.
+    pub mode: Mode,
+    /// How long the lease lasts without renewal.
+    pub ttl: Ttl,
+    /// How long to queue; zero: answer at once.
+    pub wait: Duration,
+    /// Repeated with the same id, a request has the one outcome.
+    pub request: RequestId,
+}
+
+impl Ask {
+    /// Asks for one key exclusively, for the default ttl, without waiting.
+    pub fn new(key: Key) -> Self {
+        Self::all(vec![key])
+    }
+
+    /// Asks for several keys, all or nothing.
+    pub fn all(keys: Vec<Key>) -> Self {
+        let keys = canonical_order(keys);
+        Self { keys, mode: Mode::Exclusive, ttl: Ttl::DEFAULT, wait: Duration::ZERO, request: new_request() }
+    }
+
+    /// Waits up to this long in the queue.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// The lease lasts this long without renewal.
+    #[must_use]
+    pub fn ttl(self, ttl: Ttl) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// Together with others who ask for it shared.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { mode: Mode::Shared, ..self }
+    }
+
+    /// Repeats the request of this id, or gives it one.
+    #[must_use]
+    pub fn request(self, request: RequestId) -> Self {
+        Self { request, ..self }
+    }
+}
+
+/// A lease, as its holder has it.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// The key.
+    pub key: Key,
+    /// Exclusive or shared.
+    pub mode: Mode,
+    /// What to send with every guarded write.
+    pub fence: Fence,
+    /// How long each renewal makes it last.
+    pub ttl: Ttl,
+    /// For how long it had been held when this was answered.
+    pub held: Duration,
+    /// It was held before this request.
+    pub already_held: bool,
+    /// On this machine's boot clock: when the holder must stop relying on it.
+    pub deadline: Duration,
+    /// The record as last known, so that renewal and release need no read.
+    known: Option<(Lock, Version)>,
+}
+
+impl Lease {
+    /// A lease granted by a request that left at `sent` (on the boot clock): for backends of other makes.
+    pub fn new(key: Key, mode: Mode, fence: Fence, ttl: Ttl, sent: Duration) -> Self {
+        let deadline = sent + ttl.length().saturating_sub(ttl.margin());
+        Self { key, mode, fence, ttl, held: Duration::ZERO, already_held: false, deadline, known: None }
+    }
+
+    /// How long it lasts from now on at the least, as its holder may count on.
+    pub fn trusted_for(&self) -> Duration {
+        self.deadline.saturating_sub(bell_store::clock::boottime())
+    }
+}
+
+/// What an operator's break did, or would do.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Those who held the key.
+    pub holders: Vec<PublicHolder>,
+    /// Every later grant of the key has a fence above this. `None`: nothing was done.
+    pub fence: Option<Fence>,
+}
+
+impl Coord {
+    /// Takes locks for a session, waiting in the queue if asked to.
+    ///
+    /// Dropped half-way, it gives back what it may have got and leaves the queue, in the background; the
+    /// request id is used up then. After [`Denied::Unavailable`] the same id may be repeated.
+    ///
+    /// # Errors
+    /// [`Denied`], which says why.
+    pub async fn acquire(&self, owner: &Session, ask: &Ask) -> Result<Vec<Lease>, Denied> {
+        if ask.keys.is_empty() || ask.keys.len() > MAX_KEYS {
+            return Err(Denied::Invalid(format!(
+                "a request takes 1 to {MAX_KEYS} keys, not {}",
+                ask.keys.len()
+            )));
+        }
+        self.be_present(owner)?;
+        let command = Acquire {
+            session: owner.id().clone(),
+            request: ask.request.clone(),
+            keys: canonical_order(ask.keys.clone()),
+            mode: ask.mode,
+            ttl: ask.ttl,
+            wait: ask.wait,
+            new_session: owner.unborn(self).await?,
+        };
+        let abandoned = Abandon::on_drop(self, owner, &command);
+        let outcome = self.acquire_or_queue(owner, &command).await;
+        abandoned.disarm();
+        outcome
+    }
+
+    async fn acquire_or_queue(&self, owner: &Session, command: &Acquire) -> Result<Vec<Lease>, Denied> {
+        let mut guess = Loaded::guess();
+        owner.assume(self, &mut guess);
+        for key in &command.keys {
+            guess.assume_lock(self, key, None);
+        }
+        let decide = |view: &View| acquire::acquire(view, command);
+        let done = self.transact(guess, &[], decide).await?;
+        owner.learn(self, &done);
+        match &done.answer {
+            Acquired::Granted(leases) => Ok(self.grants(&done, leases)),
+            Acquired::Busy(busy) => Err(Denied::Busy(Box::new(busy.clone()))),
+            Acquired::Queued(busy) => {
+                let busy = busy.clone();
+                if done.partial {
+                    self.leave_if_refused(owner, command).await?;
+                }
+                self.wait_for_turn(owner, command, busy).await
+            }
+            Acquired::Deadlock(_) => self.confirm_deadlock(owner, command, done).await,
+            Acquired::SessionEnded => {
+                owner.mark_ended();
+                Err(Denied::Lost("the session has ended".to_owned()))
+            }
+            Acquired::Upgrade(key) => Err(Denied::Invalid(format!(
+                "{key} is held shared by this session: release it before taking it exclusively"
+            ))),
+        }
+    }
+
+    /// The cycle was seen in several reads; only one that exists at one moment is a reason to refuse.
+    async fn confirm_deadlock(
+        &self,
+        owner: &Session,
+        command: &Acquire,
+        done: Done<Acquired>,
+    ) -> Result<Vec<Lease>, Denied> {
+        let decide = |view: &View| acquire::acquire(view, command);
+        match self.confirm(done.loaded, decide).await? {
+            (Acquired::Deadlock(cycle), _) => Err(Denied::Deadlock(cycle)),
+            _ => Box::pin(self.acquire_or_queue(owner, command)).await,
+        }
+    }
+
+    /// After queueing on more records than a commit can expect: two sessions may have closed a cycle at
+    /// the same moment. The one that came last leaves.
+    async fn leave_if_refused(&self, owner: &Session, command: &Acquire) -> Result<(), Denied> {
+        let find = |view: &View| {
+            refused_afterwards(view, owner.id(), &command.request, &command.keys)
+                .map(|cycle| (cycle, Default::default()))
+        };
+        let seen = self.transact(Loaded::default(), &[], find).await?;
+        if seen.answer.is_none() {
+            return Ok(());
+        }
+        let (Some(cycle), _) = self.confirm(seen.loaded, find).await? else { return Ok(()) };
+        self.leave(owner, &command.request, &command.keys).await?;
+        Err(Denied::Deadlock(cycle))
+    }
+
+    /// Extends a lease from now.
+    ///
+    /// # Errors
+    /// [`Denied::NotHolder`] or [`Denied::NotHeld`] if the lease is over: that is final.
+    pub async fn renew(&self, owner: &Session, grant: &Lease) -> Result<Lease, Denied> {
+        self.renew_known(owner, &grant.key, Some(grant.fence), Some(grant.ttl), grant.known.clone()).await
+    }
+
+    /// Extends whatever lease the session has on a key, optionally with another ttl.
+    ///
+    /// # Errors
+    /// As for [`Self::renew`].
+    pub async fn renew_key(
+        &self,
+        owner: &Session,
+        key: &Key,
+        fence: Option<Fence>,
+        ttl: Option<Ttl>,
+    ) -> Result<Lease, Denied> {
+        self.renew_known(owner, key, fence, ttl, None).await
+    }
+
+    async fn renew_known(
+        &self,
+        owner: &Session,
+        key: &Key,
+        fence: Option<Fence>,
+        ttl: Option<Ttl>,
+        known: Option<(Lock, Version)>,
+    ) -> Result<Lease, Denied> {
+        let view = self.view_of(owner, key, known);
+        let done = self.transact(view, &[], |view| keep::renew(view, owner.id(), key, fence, ttl)).await?;
+        owner.learn(self, &done);
+        match &done.answer {
+            Kept::Renewed(lease) => {
+                let lease = lease.clone();
+                Ok(self.grant(&done, &lease))
+            }
+            Kept::NotHolder(holders) => Err(Denied::NotHolder(holders.clone())),
+            Kept::NotHeld | Kept::Released => Err(Denied::NotHeld),
+        }
+    }
+
+    /// Ends a lease and grants the key to whoever is next. May be repeated.
+    ///
+    /// # Errors
+    /// [`Denied::NotHolder`] if somebody else holds the key by now; nothing of theirs is touched.
+    pub async fn release(&self, owner: &Session, grant: &Lease) -> Result<(), Denied> {
+        self.release_known(owner, &grant.key, Some(grant.fence), grant.known.clone()).await
+    }
+
+    /// Ends whatever lease the session has on a key.
+    ///
+    /// # Errors
+    /// As for [`Self::release`]; [`Denied::NotHeld`] if there is none and no fence was given.
+    pub async fn release_key(&self, owner: &Session, key: &Key, fence: Option<Fence>) -> Result<(), Denied> {
+        self.release_known(owner, key, fence, None).await
+    }
+
+    async fn release_known(
+        &self,
+        owner: &Session,
+        key: &Key,
+        fence: Option<Fence>,
+        known: Option<(Lock, Version)>,
+    ) -> Result<(), Denied> {
+        let mut view = known.as_ref().map_or_else(Loaded::default, |_| Loaded::guess());
+        if known.is_some() {
+            view.assume_lock(self, key, known);
+        }
+        let done = self.transact(view, &[], |view| keep::release(view, owner.id(), key, fence)).await?;
+        match done.answer {
+            Kept::Released | Kept::Renewed(_) => Ok(()),
+            Kept::NotHolder(holders) => Err(Denied::NotHolder(holders)),
+            Kept::NotHeld => Err(Denied::NotHeld),
+        }
+    }
+
+    /// Takes a request out of the queues; what it got in the meantime comes back.
+    pub(crate) async fn leave(
+        &self,
+        owner: &Session,
+        request: &RequestId,
+        keys: &[Key],
+    ) -> Result<Option<Vec<Lease>>, Denied> {
+        let decide = |view: &View| keep::leave(view, owner.id(), request, keys);
+        let done = self.transact(Loaded::default(), &[], decide).await?;
+        owner.learn(self, &done);
+        Ok(match &done.answer {
+            Left::Granted(leases) => Some(self.grants(&done, leases)),
+            Left::Gone => None,
+        })
+    }
+
+    /// Breaks a lock: whoever holds it is told and whoever is next gets it. Leaves an audit entry.
+    ///
+    /// # Errors
+    /// [`Denied::NotHeld`] if nobody holds it.
+    pub async fn break_lock(&self, key: &Key, reason: &str, by: &str) -> Result<Broken, Denied> {
+        let holders = self.show(key).await?.holders;
+        if holders.is_empty() {
+            return Err(Denied::NotHeld);
+        }
+        let entry = serde_json::json!({
+            "act": "break", "key": key.as_str(), "by": by, "reason": reason,
+            "holders": holders.iter().map(|h| h.session.as_str()).collect::<Vec<_>>(),
+            "at_ms": bell_store::clock::wall().as_millis() as u64,
+        });
+        let name = self.space().audit(&uuid::Uuid::now_v7().to_string());
+        let audit = [(name, Write::Put(entry.to_string().into_bytes(), Stamp::New))];
+        let done =
+            self.transact(Loaded::default(), &audit, |view| end::break_lock(view, key, reason)).await?;
+        tracing::warn!(%key, by, reason, "lock broken by an operator");
+        let fence = done.committed.map(|committed| Fence(committed.revision));
+        Ok(Broken { holders: done.answer, fence })
+    }
+
+    fn view_of(&self, owner: &Session, key: &Key, known: Option<(Lock, Version)>) -> Loaded {
+        if known.is_none() {
+            return Loaded::default();
+        }
+        let mut guess = Loaded::guess();
+        owner.assume(self, &mut guess);
+        guess.assume_lock(self, key, known);
+        guess
+    }
+
+    pub(crate) fn grants<A>(&self, done: &Done<A>, leases: &[Granted]) -> Vec<Lease> {
+        leases.iter().map(|lease| self.grant(done, lease)).collect()
+    }
+
+    fn grant<A>(&self, done: &Done<A>, lease: &Granted) -> Lease {
+        let lock = done.loaded.view.locks.get(&lease.key).cloned().flatten().unwrap_or_default();
+        let version = done.loaded.version(&self.space().lock(&lease.key));
+        let revision = done.committed.map_or(0, |committed| committed.revision);
+        let left = lease.expires.since(done.loaded.view.now);
+        // From before the request left, and never longer than the ttl: the store counts at least as long.
+        let deadline = done.sent + left.min(lease.ttl.length()).saturating_sub(lease.ttl.margin());
+        Lease {
+            key: lease.key.clone(),
+            mode: lease.mode,
+            fence: lease.fence.unwrap_or(Fence(revision)),
+            ttl: lease.ttl,
+            held: done.loaded.view.now.since(lease.since),
+            already_held: lease.already_held,
+            deadline,
+            known: Some((lock, version)),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! A session as its owner has it: the secret, the record as last known, and how long it may be trusted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bell_core::key::Key;
+use bell_core::lock::Fence;
+use bell_core::session::{self, Identity, RequestId, Revoked, SESSION_TTL, Secret, SessionId};
+use bell_core::time::Version;
+use bell_store::Watch;
+use bell_store::clock::boottime;
+use bell_store::presence::Attendance;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::Coord;
+use crate::denied::Denied;
+use crate::load::{Loaded, decode};
+use crate::space::Space;
+use crate::transact::Done;
+
+/// Who keeps a session alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// This process: by heartbeats, and where the store can notice, by being there. When it dies the
+    /// session ends within 15 s.
+    Attended,
+    /// Nobody: each lease stands for itself until its ttl is over, whatever becomes of this process.
+    Detached,
+}
+
+/// A session and what proves it. Cheap to clone; all clones are the one session.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: SessionId,
+    secret: Secret,
+    who: Identity,
+    state: Mutex<State>,
+    /// On this machine's boot clock, in ms: until when the session is certainly alive. `u64::MAX`: its
+    /// leases stand for themselves.
+    trusted_until_ms: AtomicU64,
+    news: watch::Sender<News>,
+}
+
+/// What a session's tasks wait for.
+#[derive(Default)]
+struct News {
+    ended: bool,
+    revoked: Vec<Revoked>,
+}
+
+struct State {
+    keep: Keep,
+    /// The space it is stored in.
+    home: Option<Space>,
+    /// The record and its version as last seen; `None`: not stored yet.
+    known: Option<(session::Session, Version)>,
+    stored_once: bool,
+    attendance: Option<Attendance>,
+}
+
+impl Session {
+    /// A new session. It is stored with its first request, and belongs to the place it is stored in.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn new(who: Identity, keep: Keep) -> Result<Self, Denied> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| Denied::Invalid(format!("the system gives no randomness: {error}")))?;
+        let id = SessionId::from(Uuid::now_v7().to_string().as_str());
+        let state = State { keep, home: None, known: None, stored_once: false, attendance: None };
+        Ok(owner(id, Secret::from_bytes(secret), who, state))
+    }
+
+    /// Names the session.
+    pub fn id(&self) -> &SessionId {
+        &self.inner.id
+    }
+
+    /// What anybody may know about it.
+    pub fn who(&self) -> &Identity {
+        &self.inner.who
+    }
+
+    /// What lets another process act for this session. Give it to its owner only.
+    pub fn token(&self) -> Token {
+        Token { id: self.inner.id.clone(), secret: self.inner.secret.clone() }
+    }
+
+    /// Whether it was ended, or may have run out by now as far as this process knows.
+    pub fn is_over(&self) -> bool {
+        let until = Duration::from_millis(self.inner.trusted_until_ms.load(Ordering::Acquire));
+        self.is_ended() || boottime() >= until
+    }
+
+    /// Whether it was ended, or found to have ended.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.inner.news.borrow().ended
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        self.lock().keep
+    }
+
+    pub(crate) fn mark_ended(&self) {
+        self.inner.news.send_modify(|news| news.ended = true);
+        self.stop_attending();
+    }
+
+    /// Takes note of leases that were broken.
+    pub(crate) fn revoke(&self, revoked: Vec<Revoked>) {
+        if !revoked.is_empty() {
+            self.inner.news.send_modify(|news| news.revoked = revoked);
+        }
+    }
+
+    /// Lets a lease wait for being broken.
+    pub fn revocations(&self) -> Revocations {
+        Revocations(self.inner.news.subscribe())
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakSession {
+        let news = self.inner.news.subscribe();
+        WeakSession { id: self.inner.id.clone(), inner: Arc::downgrade(&self.inner), news }
+    }
+
+    /// What to watch for mail; `None` until the session was stored.
+    pub(crate) fn mailbox(&self, coord: &Coord) -> Option<Watch> {
+        let version = self.lock().known.as_ref().map(|(_, version)| *version)?;
+        Some(Watch::Names(vec![(coord.space().session(&self.inner.id), version)]))
+    }
+
+    pub(crate) fn was_stored(&self) -> bool {
+        self.lock().stored_once
+    }
+
+    /// The record to create with the first request; `None` once it was stored.
+    pub(crate) async fn unborn(&self, coord: &Coord) -> Result<Option<session::Session>, Denied> {
+        if self.was_stored() {
+            return Ok(None);
+        }
+        let expires = match self.keep() {
+            Keep::Attended => Some(coord.time().await? + SESSION_TTL),
+            Keep::Detached => None,
+        };
+        Ok(Some(session::Session::new(self.inner.who.clone(), self.inner.secret.proof(), expires)))
+    }
+
+    /// Assumes the record to be as last known.
+    pub(crate) fn assume(&self, coord: &Coord, loaded: &mut Loaded) {
+        let known = self.lock().known.clone();
+        loaded.assume_session(coord, &self.inner.id, known);
+    }
+
+    /// Takes note of the record as a decision left it.
+    pub(crate) fn learn<A>(&self, coord: &Coord, done: &Done<A>) {
+        let Some(Some(record)) = done.loaded.view.sessions.get(&self.inner.id) else { return };
+        let version = done.loaded.version(&coord.space().session(&self.inner.id));
+        if !self.was_stored() {
+            self.trust_from(done.sent);
+        }
+        self.saw(record.clone(), version);
+    }
+
+    /// Takes note of the record as it was read. An older one than is known changes nothing.
+    pub(crate) fn saw(&self, record: session::Session, version: Version) {
+        self.revoke(record.revoked.clone());
+        let mut state = self.lock();
+        state.stored_once = true;
+        if state.known.as_ref().is_none_or(|(_, known)| version > *known) {
+            state.known = Some((record, version));
+        }
+    }
+
+    /// The session was heard of by a request that left at `sent`: it lives for its ttl from then, and its
+    /// owner relies on a little less.
+    pub(crate) fn trust_from(&self, sent: Duration) {
+        let until = match self.keep() {
+            Keep::Attended => u64::try_from((sent + SESSION_TTL - SESSION_MARGIN).as_millis()).unwrap_or(0),
+            Keep::Detached => u64::MAX,
+        };
+        self.inner.trusted_until_ms.store(until, Ordering::Release);
+    }
+
+    /// From now on nobody keeps the session: its leases stand for themselves.
+    pub(crate) fn set_detached(&self) {
+        self.lock().keep = Keep::Detached;
+        self.inner.trusted_until_ms.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Shows this process as present, where the store can notice its death. Whether that began only now.
+    ///
+    /// A session has one record, so it can't be used in two places.
+    pub(crate) fn start_attending(&self, coord: &Coord) -> Result<bool, Denied> {
+        let mut state = self.lock();
+        if state.home.get_or_insert_with(|| coord.space().clone()) != coord.space() {
+            return Err(Denied::Invalid(
+                "this session belongs to another scope: use one for each".to_owned(),
+            ));
+        }
+        if state.keep == Keep::Detached || state.attendance.is_some() {
+            return Ok(false);
+        }
+        state.attendance = Some(coord.store().presence().attend(self.inner.id.as_str())?);
+        Ok(true)
+    }
+
+    pub(crate) fn stop_attending(&self) {
+        self.lock().attendance = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much earlier than the store a session's owner stops trusting it.
+const SESSION_MARGIN: Duration = Duration::from_secs(3);
+
+/// A session that this does not keep alive.
+pub(crate) struct WeakSession {
+    id: SessionId,
+    inner: Weak<Inner>,
+    news: watch::Receiver<News>,
+}
+
+impl WeakSession {
+    pub(crate) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(crate) fn upgrade(&self) -> Option<Session> {
+        self.inner.upgrade().map(|inner| Session { inner })
+    }
+
+    /// Returns when the last handle is gone or the session has ended.
+    pub(crate) async fn abandoned(&self) {
+        // An error is the good news here: the sender is gone with the last handle.
+        let _ = self.news.clone().wait_for(|news| news.ended).await;
+    }
+}
+
+/// Lets a lease wait for being broken.
+pub struct Revocations(watch::Receiver<News>);
+
+impl Revocations {
+    /// Returns with the operator's reason when that lease is broken.
+    pub async fn of(&mut self, key: &Key, fence: Fence) -> String {
+        let find = |news: &News| {
+            news.revoked.iter().find(|r| r.key == *key && r.fence == fence).map(|r| r.reason.clone())
+        };
+        let reason = self.0.wait_for(|news| find(news).is_some()).await.ok().and_then(|news| find(&news));
+        match reason {
+            Some(reason) => reason,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A session's name and secret, for acting in it from another process. Its text is a password.
+#[derive(Clone, Debug)]
+pub struct Token {
+    id: SessionId,
+    secret: Secret,
+}
+
+impl Token {
+    /// Names the session.
+    pub fn session(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The text to hand over: never in an argument, a URL or a log.
+    pub fn expose(&self) -> String {
+        let secret: String = self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}.{secret}", self.id)
+    }
+
+    /// Reads what [`Self::expose`] wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (id, secret) = text.trim().split_once('.')?;
+        let id_is_plain = |id: &str| id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if id.is_empty() || id.len() > 64 || !id_is_plain(id) || secret.len() != 64 || !secret.is_ascii() {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(secret.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self { id: id.into(), secret: Secret::from_bytes(bytes) })
+    }
+}
+
+/// A fresh name for a request.
+pub fn new_request() -> RequestId {
+    RequestId::from(Uuid::now_v7().simple().to_string().as_str())
+}
+
+impl Coord {
+    /// Acts for a session that another process made, once its secret is proved. Nothing here keeps it
+    /// alive.
+    ///
+    /// # Errors
+    /// [`Denied::Unauthorized`] if the secret is not the session's, [`Denied::Lost`] if it has ended.
+    pub async fn resume(&self, token: &Token) -> Result<Session, Denied> {
+        let name = self.space().session(&token.id);
+        let snapshot = self.store().read(std::slice::from_ref(&name)).await?;
+        self.clock().told(snapshot.now);
+        let Some(record) = snapshot.records.get(&name) else {
+            return Err(Denied::Lost("the session has ended".to_owned()));
+        };
+        let session: session::Session = decode(&name, &record.value)?;
+        if !session.proof.matches(&token.secret) {
+            return Err(Denied::Unauthorized);
+        }
+        let who = session.who.clone();
+        let known = Some((session, record.version));
+        let home = Some(self.space().clone());
+        let state = State { keep: Keep::Detached, home, known, stored_once: true, attendance: None };
+        Ok(owner(token.id.clone(), token.secret.clone(), who, state))
+    }
+}
+
+fn owner(id: SessionId, secret: Secret, who: Identity, state: State) -> Session {
+    let trusted_until_ms = AtomicU64::new(u64::MAX);
+    let inner =
+        Inner { id, secret, who, state: Mutex::new(state), trusted_until_ms, news: watch::Sender::default() };
+    Session { inner: Arc::new(inner) }
+}

@@ -1,0 +1,99 @@
+//! Which record is where in the store.
+//!
+//! ```text
+//! lock/<key>               who holds and who waits
+//! session/<id>             a session, and its mailbox
+//! held/<id>/<key>          that the session holds the key: for ending it without reading every lock
+//! audit/<time>-<id>        what operators did
+//! ```
+//! A scope other than the root puts `@<scope>/` in front of all of them.
+
+use bell_core::key::Key;
+use bell_core::session::SessionId;
+use bell_store::Name;
+
+/// Bytes in a scope's path: with it, the longest prefix and the longest key still make a legal name.
+pub const MAX_SCOPE_BYTES: usize = 256;
+
+/// A part of a store that shares nothing with other parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Space {
+    prefix: String,
+}
+
+/// A scope's path is no path.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a scope is one or more words of letters, digits, '-', '_' and '.', joined by '/', in {MAX_SCOPE_BYTES} bytes"
+)]
+pub struct BadScope;
+
+impl Space {
+    /// The whole store's own space.
+    pub fn root() -> Self {
+        Self { prefix: String::new() }
+    }
+
+    /// The space `path` inside this one.
+    ///
+    /// # Errors
+    /// If the path is empty, too long, or has characters that could be mistaken for a separator.
+    pub fn scoped(&self, path: &str) -> Result<Self, BadScope> {
+        let words_are_plain = path.split('/').all(|word| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !word.is_empty() && word.chars().all(plain)
+        });
+        let prefix = format!("{}@{path}/", self.prefix);
+        if words_are_plain && prefix.len() <= MAX_SCOPE_BYTES { Ok(Self { prefix }) } else { Err(BadScope) }
+    }
+
+    pub(crate) fn lock(&self, key: &Key) -> Name {
+        format!("{}lock/{key}", self.prefix).into()
+    }
+
+    pub(crate) fn session(&self, id: &SessionId) -> Name {
+        format!("{}session/{id}", self.prefix).into()
+    }
+
+    pub(crate) fn held(&self, id: &SessionId, key: &Key) -> Name {
+        format!("{}held/{id}/{key}", self.prefix).into()
+    }
+
+    pub(crate) fn audit(&self, id: &str) -> Name {
+        format!("{}audit/{id}", self.prefix).into()
+    }
+
+    pub(crate) fn locks(&self) -> String {
+        format!("{}lock/", self.prefix)
+    }
+
+    pub(crate) fn sessions(&self) -> String {
+        format!("{}session/", self.prefix)
+    }
+
+    pub(crate) fn held_of(&self, id: &SessionId) -> String {
+        format!("{}held/{id}/", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_inside_a_scope_shares_no_prefix_with_its_neighbours() {
+        let a = Space::root().scoped("a").unwrap();
+        let ab = a.scoped("b").unwrap();
+        let a_slash_b = Space::root().scoped("a/b").unwrap();
+        assert_eq!(a.locks(), "@a/lock/");
+        assert_eq!(ab.locks(), "@a/@b/lock/");
+        assert_eq!(a_slash_b.locks(), "@a/b/lock/");
+    }
+
+    #[test]
+    fn a_scope_that_could_escape_is_refused() {
+        for path in ["", "/", "a//b", "a/", "@a", "a b", "ä", &"x".repeat(300)] {
+            assert_eq!(Space::root().scoped(path), Err(BadScope), "{path:?}");
+        }
+    }
+}

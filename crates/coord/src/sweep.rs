@@ -1,0 +1,84 @@
+//! Ending sessions by name, and clearing away what dead ones left.
+//!
+//! Nothing waits for this: what has run out is free at read time. It keeps the store from filling with
+//! records of processes that crashed.
+
+use bell_core::end::end_session;
+use bell_core::key::Key;
+use bell_core::session::{Session as Record, SessionId};
+use bell_store::info::Limits;
+use bell_store::{Name, Write};
+
+use crate::Coord;
+use crate::denied::Denied;
+use crate::load::{Loaded, decode};
+
+/// Keys of an ending session that are released in one commit: two writes each, and room for grants.
+const KEYS_PER_COMMIT: usize = 24;
+
+impl Coord {
+    /// Ends every session that has run out or whose process is dead. Answers how many.
+    ///
+    /// # Errors
+    /// If the store can't be reached.
+    pub async fn sweep(&self) -> Result<usize, Denied> {
+        let prefix = self.space().sessions();
+        let mut from = String::new();
+        let mut ended = 0;
+        loop {
+            let page = self.store().scan(&prefix, &from, Limits::CONTRACT.page).await?;
+            for (name, record) in &page.records {
+                let session: Record = decode(name, &record.value)?;
+                let id = SessionId::from(name.as_str().trim_start_matches(prefix.as_str()));
+                let is_gone = self.store().presence().is_gone(id.as_str());
+                if is_gone || !session.is_live(page.now) || self.is_idle(&id, &session).await? {
+                    self.end_by_id(&id).await?;
+                    self.store().presence().forget(id.as_str());
+                    ended += 1;
+                }
+            }
+            match page.records.keys().next_back() {
+                Some(last) if page.more => from = format!("{last}\u{1}"),
+                _ => return Ok(ended),
+            }
+        }
+    }
+
+    /// A session that nobody keeps alive, and none of whose leases stands any more.
+    async fn is_idle(&self, id: &SessionId, session: &Record) -> Result<bool, Denied> {
+        if session.expires.is_some() || !session.waits.is_empty() {
+            return Ok(false);
+        }
+        for key in self.held_keys(id, Limits::CONTRACT.page).await? {
+            if self.show(&key).await?.holders.iter().any(|holder| holder.session == *id) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) async fn end_by_id(&self, id: &SessionId) -> Result<(), Denied> {
+        // The first commit ends the session itself, and with it every lease; the rest is cleaning.
+        loop {
+            let held = self.held_keys(id, KEYS_PER_COMMIT).await?;
+            let stale: Vec<(Name, Write)> =
+                held.iter().map(|key| (self.space().held(id, key), Write::Delete)).collect();
+            self.end_some(id, &held, &stale).await?;
+            if held.len() < KEYS_PER_COMMIT {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn end_some(&self, id: &SessionId, held: &[Key], stale: &[(Name, Write)]) -> Result<(), Denied> {
+        self.transact(Loaded::default(), stale, |view| end_session(view, id, held)).await?;
+        Ok(())
+    }
+
+    async fn held_keys(&self, id: &SessionId, limit: usize) -> Result<Vec<Key>, Denied> {
+        let prefix = self.space().held_of(id);
+        let page = self.store().scan(&prefix, "", limit).await?;
+        let names = page.records.keys().filter_map(|name| name.as_str().strip_prefix(&prefix));
+        Ok(names.filter_map(|text| Key::parse(text).ok()).collect())
+    }
+}

@@ -1,0 +1,203 @@
+//! The loop: load what a decision asks for, commit what it answers, decide again if the world moved.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bell_core::lock::Lock;
+use bell_core::session::SessionId;
+use bell_core::time::Timestamp;
+use bell_core::view::{Changes, Decided, View};
+use bell_store::clock::boottime;
+use bell_store::{Committed, Error, Expect, Kind, Name, Outcome, Stamp, Txn, Write};
+
+use crate::Coord;
+use crate::denied::Denied;
+use crate::load::Loaded;
+
+/// Conflicts in a row before a request gives up. Each means that somebody else succeeded, so only a
+/// store that lies, or a thousand busy rivals, gets here.
+const MAX_CONFLICTS: usize = 1_000;
+
+/// A decision that stands.
+pub(crate) struct Done<A> {
+    pub(crate) answer: A,
+    /// `None`: nothing had to be stored.
+    pub(crate) committed: Option<Committed>,
+    /// What was loaded, with the changes applied.
+    pub(crate) loaded: Loaded,
+    /// On this machine's boot clock, before the request that settled it left.
+    pub(crate) sent: Duration,
+    /// The decision rests on more records than one commit could expect.
+    pub(crate) partial: bool,
+}
+
+impl Coord {
+    /// Decides until the decision stands. `extra` writes belong to the same commit.
+    pub(crate) async fn transact<A>(
+        &self,
+        mut loaded: Loaded,
+        extra: &[(Name, Write)],
+        decide: impl Fn(&View) -> Decided<(A, Changes)>,
+    ) -> Result<Done<A>, Denied> {
+        for _ in 0..MAX_CONFLICTS {
+            let sent = boottime();
+            let (answer, changes) = self.decide(&mut loaded, &decide).await?;
+            if changes.is_empty() && extra.is_empty() {
+                if loaded.guessed {
+                    self.reload(&mut loaded).await?;
+                    continue;
+                }
+                return Ok(Done { answer, committed: None, loaded, sent, partial: false });
+            }
+            let sent = boottime();
+            let (txn, partial) = self.txn(&loaded, &changes, extra)?;
+            let expected: BTreeSet<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+            match self.store().commit(txn).await {
+                Ok(Outcome::Committed(committed)) => {
+                    self.clock().told(committed.now);
+                    self.apply(&mut loaded, &changes, committed);
+                    self.serve_unfinished(&changes).await;
+                    return Ok(Done { answer, committed: Some(committed), loaded, sent, partial });
+                }
+                Ok(Outcome::Conflict(now)) => self.take_conflict(&mut loaded, &expected, &now)?,
+                // It may have happened: every decision recognises its own traces, so look and decide again.
+                Err(error) if error.kind() == Kind::Unknown => {
+                    self.reload(&mut loaded).await.map_err(|_| error)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let message = "commit: other writers were faster a thousand times";
+        Err(Error::new(Kind::Unavailable, message)
+            .hint("try again, or spread the work over more keys")
+            .into())
+    }
+
+    /// An answer that changes nothing but must be exact: everything it rests on is read again as of one
+    /// revision, until a decision asks for nothing more.
+    pub(crate) async fn confirm<A>(
+        &self,
+        mut loaded: Loaded,
+        decide: impl Fn(&View) -> Decided<(A, Changes)>,
+    ) -> Result<(A, Changes), Denied> {
+        loop {
+            self.reload(&mut loaded).await?;
+            match decide(&loaded.view) {
+                Ok(decided) => return Ok(decided),
+                Err(missing) => self.load(&mut loaded, &missing).await?,
+            }
+        }
+    }
+
+    async fn decide<A>(
+        &self,
+        loaded: &mut Loaded,
+        decide: &impl Fn(&View) -> Decided<(A, Changes)>,
+    ) -> Result<(A, Changes), Denied> {
+        // What is read brings its time along; a guess needs one.
+        if loaded.guessed && loaded.view.now == Timestamp::default() {
+            loaded.view.now = self.time().await?;
+        }
+        loop {
+            match decide(&loaded.view) {
+                Ok(decided) => return Ok(decided),
+                Err(missing) => self.load(loaded, &missing).await?,
+            }
+        }
+    }
+
+    /// The store's time, asked for only if it has not told lately.
+    pub(crate) async fn time(&self) -> Result<Timestamp, Denied> {
+        if let Some(now) = self.clock().estimate() {
+            return Ok(now);
+        }
+        let now = self.store().now().await?;
+        self.clock().told(now);
+        Ok(now)
+    }
+
+    /// The commit: everything the decision saw is expected, what it writes first, as far as one
+    /// transaction holds it.
+    fn txn(
+        &self,
+        loaded: &Loaded,
+        changes: &Changes,
+        extra: &[(Name, Write)],
+    ) -> Result<(Txn, bool), Denied> {
+        let mut writes = self.writes(loaded, changes)?;
+        let is_new = |(name, _): &&(Name, Write)| !writes.iter().any(|(written, _)| written == name);
+        let extra: Vec<_> = extra.iter().filter(is_new).cloned().collect();
+        writes.extend(extra);
+        let written = writes.iter().map(|(name, _)| name).filter(|name| loaded.versions.contains_key(*name));
+        let written: BTreeSet<&Name> = written.collect();
+        let others = loaded.versions.keys().filter(|name| !written.contains(name));
+        let expect = written.iter().copied().chain(others).take(self.store().info().limits.txn_ops);
+        let expect: Vec<_> = expect.map(|name| (name.clone(), Expect::seen(loaded.version(name)))).collect();
+        let partial = expect.len() < loaded.versions.len();
+        Ok((Txn { at: Some(loaded.view.now), expect, writes }, partial))
+    }
+
+    fn writes(&self, loaded: &Loaded, changes: &Changes) -> Result<Vec<(Name, Write)>, Denied> {
+        let mut writes = Vec::new();
+        for (key, lock) in &changes.locks {
+            let before = loaded.view.locks.get(key).and_then(Option::as_ref);
+            let (before, after) = (holders(before), holders(lock.as_ref()));
+            for id in before.difference(&after) {
+                writes.push((self.space().held(id, key), Write::Delete));
+            }
+            for id in after.difference(&before) {
+                writes.push((self.space().held(id, key), Write::Put(Vec::new(), Stamp::Keep)));
+            }
+            let write = match lock {
+                Some(lock) if lock.has_new_grant() => Write::Put(encode(lock)?, Stamp::New),
+                Some(lock) => Write::Put(encode(lock)?, Stamp::Keep),
+                None => Write::Delete,
+            };
+            writes.push((self.space().lock(key), write));
+        }
+        for (id, session) in &changes.sessions {
+            let write = match session {
+                Some(session) => Write::Put(encode(session)?, Stamp::Keep),
+                None => Write::Delete,
+            };
+            writes.push((self.space().session(id), write));
+        }
+        Ok(writes)
+    }
+
+    /// The view as it is after a commit.
+    fn apply(&self, loaded: &mut Loaded, changes: &Changes, committed: Committed) {
+        loaded.view.now = committed.now;
+        for (key, lock) in &changes.locks {
+            let stored = lock.as_ref().map(|lock| lock.clone().stamped(committed.revision));
+            let known = stored.map(|lock| (lock, committed.revision));
+            loaded.assume_lock(self, key, known);
+        }
+        for (id, session) in &changes.sessions {
+            let known = session.as_ref().map(|session| (session.clone(), committed.revision));
+            loaded.assume_session(self, id, known);
+        }
+    }
+
+    /// Serves queues that did not fit into one commit. Those in them look after themselves too, only
+    /// later; so a failure here is not the caller's.
+    async fn serve_unfinished(&self, changes: &Changes) {
+        if changes.unfinished.is_empty() {
+            return;
+        }
+        let keys: Vec<_> = changes.unfinished.iter().cloned().collect();
+        let serve = |view: &View| bell_core::keep::serve(view, &keys);
+        if let Err(error) = Box::pin(self.transact(Loaded::default(), &[], serve)).await {
+            tracing::warn!(%error, "could not serve the rest of a queue");
+        }
+    }
+}
+
+fn holders(lock: Option<&Lock>) -> BTreeSet<SessionId> {
+    lock.map(|lock| lock.holders.iter().map(|holder| holder.session.clone()).collect()).unwrap_or_default()
+}
+
+fn encode<T: serde::Serialize>(record: &T) -> Result<Vec<u8>, Denied> {
+    serde_json::to_vec(record)
+        .map_err(|error| Error::new(Kind::Invalid, "encode a record").because(error).into())
+}

@@ -1,0 +1,147 @@
+//! What a decision has seen and what it changes.
+//!
+//! A decision asks a [`Draft`] for records. One that was not loaded yet ends the decision with
+//! [`Missing`]; the caller loads it and decides again. The commit then expects every record of the view
+//! as it was seen, so whatever a decision rests on can't have moved under it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::key::Key;
+use crate::lock::Lock;
+use crate::session::{Session, SessionId};
+use crate::time::Timestamp;
+
+/// Records as they were read, and the store's time.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The store's time.
+    pub now: Timestamp,
+    /// Locks that were looked at; `None`: there is no record.
+    pub locks: BTreeMap<Key, Option<Lock>>,
+    /// Sessions that were looked at; `None`: there is no record.
+    pub sessions: BTreeMap<SessionId, Option<Session>>,
+    /// Sessions whose process is known to be dead.
+    pub gone: BTreeSet<SessionId>,
+}
+
+/// Records that must be loaded before a decision can be made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Missing {
+    /// Locks.
+    pub locks: BTreeSet<Key>,
+    /// Sessions.
+    pub sessions: BTreeSet<SessionId>,
+}
+
+/// A decision, or what it still has to see.
+pub type Decided<T> = Result<T, Missing>;
+
+/// What to store next: only what changed. `None`: delete the record.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Locks.
+    pub locks: BTreeMap<Key, Option<Lock>>,
+    /// Sessions.
+    pub sessions: BTreeMap<SessionId, Option<Session>>,
+    /// Queues that could be served further by another decision.
+    pub unfinished: BTreeSet<Key>,
+}
+
+impl Changes {
+    /// Whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty() && self.sessions.is_empty()
+    }
+}
+
+/// A view with changes on top of it.
+pub(crate) struct Draft<'v> {
+    view: &'v View,
+    changes: Changes,
+}
+
+impl<'v> Draft<'v> {
+    pub(crate) fn new(view: &'v View) -> Self {
+        Self { view, changes: Changes::default() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.view.now
+    }
+
+    /// Makes sure that all these locks are loaded, asking for all that are not at once.
+    pub(crate) fn need_locks<'k>(&self, keys: impl IntoIterator<Item = &'k Key>) -> Decided<()> {
+        let missing = keys.into_iter().filter(|key| !self.view.locks.contains_key(key));
+        let locks: BTreeSet<Key> = missing.cloned().collect();
+        if locks.is_empty() { Ok(()) } else { Err(Missing { locks, ..Missing::default() }) }
+    }
+
+    /// Makes sure that all these sessions are loaded.
+    pub(crate) fn need_sessions<'s>(&self, ids: impl IntoIterator<Item = &'s SessionId>) -> Decided<()> {
+        let missing = ids.into_iter().filter(|id| !self.view.sessions.contains_key(id));
+        let sessions: BTreeSet<SessionId> = missing.cloned().collect();
+        if sessions.is_empty() { Ok(()) } else { Err(Missing { sessions, ..Missing::default() }) }
+    }
+
+    /// The lock as this decision has left it; empty if there is no record.
+    pub(crate) fn lock(&self, key: &Key) -> Decided<&Lock> {
+        const NOBODY: &Lock = &Lock { holders: Vec::new(), queue: Vec::new() };
+        if let Some(changed) = self.changes.locks.get(key) {
+            return Ok(changed.as_ref().unwrap_or(NOBODY));
+        }
+        self.need_locks([key])?;
+        Ok(self.view.locks.get(key).and_then(Option::as_ref).unwrap_or(NOBODY))
+    }
+
+    /// The lock, to be changed.
+    pub(crate) fn lock_mut(&mut self, key: &Key) -> Decided<&mut Lock> {
+        if !self.changes.locks.contains_key(key) {
+            let current = self.lock(key)?.clone();
+            self.changes.locks.insert(key.clone(), Some(current));
+        }
+        Ok(self.changes.locks.entry(key.clone()).or_default().get_or_insert_default())
+    }
+
+    /// The session as this decision has left it.
+    pub(crate) fn session(&self, id: &SessionId) -> Decided<Option<&Session>> {
+        if let Some(changed) = self.changes.sessions.get(id) {
+            return Ok(changed.as_ref());
+        }
+        self.need_sessions([id])?;
+        Ok(self.view.sessions.get(id).and_then(Option::as_ref))
+    }
+
+    /// Puts a session, or deletes it.
+    pub(crate) fn set_session(&mut self, id: &SessionId, session: Option<Session>) {
+        self.changes.sessions.insert(id.clone(), session);
+    }
+
+    /// Whether a session exists, has not run out, and is not known to be dead.
+    pub(crate) fn is_alive(&self, id: &SessionId) -> Decided<bool> {
+        if self.view.gone.contains(id) {
+            return Ok(false);
+        }
+        Ok(self.session(id)?.is_some_and(|session| session.is_live(self.view.now)))
+    }
+
+    pub(crate) fn changed_records(&self) -> usize {
+        self.changes.locks.len() + self.changes.sessions.len()
+    }
+
+    pub(crate) fn leave_unfinished(&mut self, key: &Key) {
+        self.changes.unfinished.insert(key.clone());
+    }
+
+    /// What is different from the view.
+    pub(crate) fn into_changes(self) -> Changes {
+        let mut changes = self.changes;
+        for lock in changes.locks.values_mut() {
+            lock.take_if(|lock| lock.is_empty());
+        }
+        changes.locks.retain(|key, lock| self.view.locks.get(key).is_none_or(|seen| seen != lock));
+        changes.sessions.retain(|id, session| {
+            session.is_some() || self.view.sessions.get(id).is_none_or(|seen| seen.is_some())
+        });
+        changes
+    }
+}

@@ -1,0 +1,171 @@
+//! The rules of the lock contract as checks: on a world at rest, and on each commit.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use bell_core::acquire::Acquired;
+use bell_core::deadlock::Cycle;
+use bell_core::key::Key;
+use bell_core::lock::{Holder, Lock, Mode};
+
+use super::op::{Answer, Op};
+use super::truth::Edge;
+use super::world::{Decision, World};
+
+/// A rule that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Broken {
+    pub(crate) rule: &'static str,
+    what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is broken: {}", self.rule, self.what)
+    }
+}
+
+type Checked = Result<(), Broken>;
+
+fn demand(holds: bool, rule: &'static str, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Broken { rule, what: what() }) }
+}
+
+/// What is true of every world at any moment.
+pub(crate) fn state(world: &World) -> Checked {
+    for (key, stored) in &world.locks {
+        let lock = &stored.1;
+        demand(!lock.is_empty(), "storage", || format!("{key} has a record for nothing"))?;
+        let exclusive = lock.holders.iter().any(|holder| holder.mode == Mode::Exclusive);
+        demand(lock.holders.len() == 1 || !exclusive, "L2", || format!("{key} is held by {lock:?}"))?;
+        let sessions: BTreeSet<_> = lock.holders.iter().map(|holder| &holder.session).collect();
+        demand(sessions.len() == lock.holders.len(), "L4", || format!("{key} is held twice: {lock:?}"))?;
+        demand(!lock.has_new_grant(), "L3", || format!("{key} is held without a fence"))?;
+        queue_agrees_with_sessions(world, key, lock)?;
+    }
+    sessions_agree_with_queues(world)?;
+    let caught = world.deadlocked();
+    demand(caught.is_empty(), "L8", || format!("{caught:?} wait for themselves: {:?}", world.edges()))
+}
+
+fn queue_agrees_with_sessions(world: &World, key: &Key, lock: &Lock) -> Checked {
+    let requests: BTreeSet<_> = lock.queue.iter().map(|waiter| &waiter.request).collect();
+    demand(requests.len() == lock.queue.len(), "storage", || format!("a request is queued twice: {lock:?}"))?;
+    for waiter in &lock.queue {
+        let Some(session) = world.session(&waiter.session) else { continue };
+        let wait = session.waits.iter().find(|wait| wait.request == waiter.request);
+        demand(wait.is_some_and(|wait| wait.keys.contains(key)), "storage", || {
+            format!("{} does not know that it waits for {key}", waiter.session)
+        })?;
+    }
+    Ok(())
+}
+
+fn sessions_agree_with_queues(world: &World) -> Checked {
+    for (id, stored) in &world.sessions {
+        for wait in &stored.1.waits {
+            for key in &wait.keys {
+                let queue = world.lock(key).map(|lock| lock.queue.as_slice()).unwrap_or_default();
+                let waits = queue.iter().any(|w| w.request == wait.request && w.session == *id);
+                demand(waits, "L7", || format!("{id} should wait for {key} too"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is true of every commit. `decided_in` is the world that the decision saw, `before` and `after`
+/// are the worlds around the commit.
+pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Checked {
+    for key in decision.changes.locks.keys() {
+        let was = before.lock(key).cloned().unwrap_or_default();
+        let is = after.lock(key).cloned().unwrap_or_default();
+        for lease in is.holders.iter().filter(|lease| !was.holders.iter().any(|old| same(old, lease))) {
+            fence_rises(before, key, lease)?;
+            holder_is_alive(before, after, decision, lease)?;
+            nobody_is_overtaken(before, key, &was, &is, lease)?;
+        }
+        for old in &was.holders {
+            match is.holders.iter().find(|lease| same(old, lease)) {
+                Some(lease) => lease_is_kept(before, key, old, lease)?,
+                None => lease_may_end(before, decision, key, old, &is)?,
+            }
+        }
+    }
+    match (&decision.op, &decision.answer) {
+        (Op::Acquire(ask), Answer::Acquired(Acquired::Deadlock(cycle))) => {
+            cycle_exists(&after.with_wait(ask), cycle)
+        }
+        (Op::Acquire(ask), Answer::Acquired(Acquired::Busy(_))) => {
+            let queues = after.locks.values().flat_map(|stored| &stored.1.queue);
+            let trace = queues.filter(|waiter| waiter.request == ask.request).count();
+            demand(trace == 0, "L5", || format!("{ask:?} left a trace"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn same(one: &Holder, other: &Holder) -> bool {
+    one.session == other.session && one.fence == other.fence
+}
+
+fn fence_rises(before: &World, key: &Key, lease: &Holder) -> Checked {
+    let highest = before.highest.get(key);
+    demand(highest.is_none_or(|highest| lease.fence > Some(*highest)), "L3", || {
+        format!("{key} was granted with {:?} after {highest:?}", lease.fence)
+    })
+}
+
+fn holder_is_alive(before: &World, after: &World, decision: &Decision, lease: &Holder) -> Checked {
+    let newborn = before.session(&lease.session).is_none() && after.session(&lease.session).is_some();
+    demand(newborn || before.is_alive(&lease.session), "L6", || {
+        format!("{} is dead and was granted a key by {:?}", lease.session, decision.op)
+    })
+}
+
+fn nobody_is_overtaken(before: &World, key: &Key, was: &Lock, is: &Lock, lease: &Holder) -> Checked {
+    let place = was.queue.iter().position(|waiter| waiter.request == lease.request);
+    for waiter in &was.queue[..place.unwrap_or(was.queue.len())] {
+        let clash = waiter.session != lease.session && !waiter.mode.coexists(lease.mode);
+        let waits_on = is.queue.iter().any(|other| other.request == waiter.request);
+        demand(!(clash && waits_on && before.is_live_waiter(waiter)), "L6", || {
+            format!("{} overtook {} on {key}", lease.session, waiter.session)
+        })?;
+    }
+    Ok(())
+}
+
+fn lease_is_kept(before: &World, key: &Key, old: &Holder, lease: &Holder) -> Checked {
+    demand(old.since == lease.since, "L4", || format!("{lease:?} on {key} began at {:?}", old.since))?;
+    demand(old.expires == lease.expires || before.is_live_lease(old), "L9", || {
+        format!("{old:?} on {key} had run out and was extended")
+    })
+}
+
+fn lease_may_end(before: &World, decision: &Decision, key: &Key, old: &Holder, is: &Lock) -> Checked {
+    let by_owner = match &decision.op {
+        Op::Release(lease) => {
+            lease.session == old.session && lease.key == *key && lease.fence.is_none_or(|f| Some(f) == old.fence)
+        }
+        Op::End { session, .. } => *session == old.session,
+        Op::Break(broken) => broken == key,
+        _ => false,
+    };
+    let upgraded = old.mode == Mode::Shared
+        && is.held_by(&old.session).is_some_and(|lease| lease.mode == Mode::Exclusive);
+    demand(by_owner || upgraded || !before.is_live_lease(old), "L15", || {
+        format!("{:?} ended the lease {old:?} on {key}", decision.op)
+    })
+}
+
+/// Whether the cycle is one: each session waits for its key, which the next one blocks.
+fn cycle_exists(world: &World, cycle: &Cycle) -> Checked {
+    let edges = world.edges();
+    let steps = cycle.steps();
+    let next = steps.iter().cycle().skip(1);
+    for ((from, key), (to, _)) in steps.iter().zip(next) {
+        let edge = Edge { from: from.clone(), key: key.clone(), to: to.clone() };
+        demand(edges.contains(&edge), "L8", || format!("no such wait: {edge:?} among {edges:?}"))?;
+    }
+    demand(steps.len() > 1, "L8", || format!("{steps:?} is no cycle"))
+}

@@ -1,0 +1,112 @@
+//! Backends by URL. The only place that names concrete stores.
+//!
+//! | URL | where the locks are |
+//! | --- | --- |
+//! | `memory:` | in this process |
+//! | `sqlite:PATH` | in one file, shared by the processes of one machine |
+//! | `file:PATH` | in a folder, shared by whoever can lock files there |
+//!
+//! Others' backends join with [`register`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bell_coord::Denied;
+use bell_store::{Error, Kind, Store};
+
+use crate::backend::LockBackend;
+use crate::locks::StoreLocks;
+
+/// Opens a backend from the text after `scheme:`.
+pub type Opener = Arc<dyn Fn(&str) -> Result<Arc<dyn LockBackend>, Denied> + Send + Sync>;
+
+static REGISTERED: Mutex<BTreeMap<String, Opener>> = Mutex::new(BTreeMap::new());
+
+/// Makes `scheme:…` open with `opener`. The last one registered for a scheme counts; the built-in schemes
+/// can't be replaced.
+pub fn register(
+    scheme: &str,
+    opener: impl Fn(&str) -> Result<Arc<dyn LockBackend>, Denied> + Send + Sync + 'static,
+) {
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.insert(scheme.to_owned(), Arc::new(opener));
+}
+
+/// Opens the backend at `url`.
+///
+/// # Errors
+/// [`Denied::Invalid`] if no backend of that scheme is known, [`Denied::Unavailable`] if it can't be opened.
+pub async fn open(url: &str) -> Result<Arc<dyn LockBackend>, Denied> {
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(Denied::Invalid(format!("{url:?} is not a store URL: {}", known_schemes())));
+    };
+    if BUILT_IN.contains(&scheme) {
+        return Ok(Arc::new(StoreLocks::new(open_store(url).await?)));
+    }
+    let opener = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).get(scheme).cloned();
+    match opener {
+        Some(opener) => opener(rest),
+        None => Err(Denied::Invalid(format!("no store has the scheme {scheme:?}: {}", known_schemes()))),
+    }
+}
+
+const BUILT_IN: [&str; 3] = ["memory", "sqlite", "file"];
+
+/// Opens the store at `url`, one of those built in.
+///
+/// # Errors
+/// As for [`open`].
+pub async fn open_store(url: &str) -> Result<Arc<dyn Store>, Denied> {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    match scheme {
+        "memory" => Ok(Arc::new(bell_store::memory::Memory::new())),
+        "sqlite" => {
+            let path = path(url, rest)?;
+            Ok(Arc::new(off_the_executor(move || bell_store_sqlite::Sqlite::open(&path)).await?))
+        }
+        "file" => {
+            let path = path(url, rest)?;
+            Ok(Arc::new(off_the_executor(move || bell_store_fs::Folder::open(&path)).await?))
+        }
+        _ => Err(Denied::Invalid(format!("no store has the scheme {scheme:?}: {}", known_schemes()))),
+    }
+}
+
+/// Opening reads disks and may wait for another process; an executor must not.
+async fn off_the_executor<T: Send + 'static>(
+    open: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    let work = move || {
+        // Nobody listens any more: the opened store is closed again.
+        let _ = answer.send(open());
+    };
+    std::thread::Builder::new().name("bell-open".to_owned()).spawn(work).map_err(no_thread)?;
+    answered.await.map_err(|_| Error::new(Kind::Unavailable, "open the store: its thread ended"))?
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(Kind::Unavailable, "start a thread").because(error)
+}
+
+/// `sqlite:/a/b`, `sqlite:a/b` and `sqlite:///a/b` name paths; a host name can't be reached by path.
+fn path(url: &str, rest: &str) -> Result<PathBuf, Denied> {
+    let path = match rest.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => {
+            return Err(Denied::Invalid(format!("{url:?} names a host: write sqlite:/path or file:///path")));
+        }
+        None => rest,
+    };
+    if path.is_empty() {
+        return Err(Denied::Invalid(format!("{url:?} has no path: write sqlite:/path or file:///path")));
+    }
+    Ok(Path::new(path).to_path_buf())
+}
+
+fn known_schemes() -> String {
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let others = registered.keys().map(|scheme| format!(", {scheme}:…")).collect::<String>();
+    format!("use memory:, sqlite:PATH, file:PATH{others}")
+}

@@ -1,0 +1,216 @@
+//! One thread that takes every waiting transaction into one commit of the engine.
+//!
+//! Each transaction is judged in its turn, after those before it: it succeeds or conflicts on its own and
+//! has a revision of its own. All of them are answered when the one commit is on the disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bell_store::doorbell::Doorbell;
+use bell_store::group::Group;
+use bell_store::hub::Hub;
+use bell_store::{Committed, Error, Kind, Outcome, Result, Snapshot, Timestamp, Txn, Write};
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::oneshot;
+
+use crate::clock::StoreClock;
+use crate::doubt::{Doubt, roll_back};
+use crate::fault::Fault;
+use crate::records;
+
+/// Pages written to the log (4 MiB) after which they are moved into the file. Seldom enough that the
+/// moving costs little, often enough that the log stays small: reads look there first.
+const CHECKPOINT_PAGES: usize = 1_000;
+
+/// Never waits for readers, nor makes anybody wait: what it can't move now is moved the next time.
+const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+
+const PAGE_BYTES: usize = 4_096;
+
+struct Job {
+    txn: Txn,
+    called: Timestamp,
+    answer: oneshot::Sender<Result<Outcome>>,
+}
+
+/// The writing thread. Dropped, it commits what was handed in, closes the file and ends.
+pub(crate) struct Writer {
+    group: Group<Job>,
+    batches: Arc<AtomicU64>,
+}
+
+impl Writer {
+    pub(crate) fn start(
+        connection: Connection,
+        clock: Arc<StoreClock>,
+        hub: Arc<Hub>,
+        doorbell: Doorbell,
+        doubt: Arc<Doubt>,
+    ) -> Result<Self> {
+        let batches = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&batches);
+        let mut engine = Engine { connection, clock, hub, doorbell, doubt, batches: counted, log_pages: 0 };
+        let group =
+            Group::start("bell-sqlite-write", move |jobs| engine.run(jobs)).map_err(crate::no_thread)?;
+        Ok(Self { group, batches })
+    }
+
+    /// Commits of the engine so far.
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Dropped half-way, the transaction is committed or not.
+    pub(crate) async fn commit(&self, txn: Txn, called: Timestamp) -> Result<Outcome> {
+        let (answer, answered) = oneshot::channel();
+        let ended = |kind| {
+            Error::new(kind, "commit: the writing thread has ended")
+                .hint("Start the process again, and report what it logged.")
+        };
+        self.group.submit(Job { txn, called, answer }).map_err(|_| ended(Kind::Unavailable))?;
+        answered.await.unwrap_or_else(|_| Err(ended(Kind::Unknown)))
+    }
+}
+
+struct Engine {
+    connection: Connection,
+    clock: Arc<StoreClock>,
+    hub: Arc<Hub>,
+    doorbell: Doorbell,
+    doubt: Arc<Doubt>,
+    batches: Arc<AtomicU64>,
+    /// About how many pages went to the log since it was last moved into the file.
+    log_pages: usize,
+}
+
+impl Engine {
+    fn run(&mut self, jobs: Vec<Job>) {
+        match self.commit(&jobs) {
+            Ok(outcomes) => {
+                self.announce(&jobs, &outcomes);
+                for (job, outcome) in jobs.into_iter().zip(outcomes) {
+                    let _ = job.answer.send(Ok(outcome));
+                }
+                self.checkpoint_if_due();
+            }
+            // A release must not fail because a neighbour's record is too large for what space is left.
+            Err(fault) if fault.kind == Kind::Full && jobs.len() > 1 => {
+                jobs.into_iter().for_each(|job| self.run(vec![job]));
+            }
+            Err(fault) => {
+                for job in jobs {
+                    let _ = job.answer.send(Err(fault.error("commit")));
+                }
+            }
+        }
+    }
+
+    /// What came of each job. An error: of all of them, together.
+    fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+        self.doubt.settle(&self.connection)?;
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let outcomes = Batch::judge(&self.connection, &self.clock, jobs);
+        let outcomes = outcomes.inspect_err(|_| roll_back(&self.connection))?;
+        if let Err(error) = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))
+        {
+            roll_back(&self.connection);
+            return Err(self.failed_commit(error));
+        }
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(outcomes)
+    }
+
+    fn failed_commit(&self, error: rusqlite::Error) -> Fault {
+        let code = error.sqlite_error_code();
+        let fault = Fault::from(error);
+        match code {
+            // What marks the commit as complete is written last, and that is what found no room.
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => fault,
+            _ => {
+                self.doubt.raise();
+                // If the disk is still failing, the next who comes tries again.
+                let _ = self.doubt.settle(&self.connection);
+                fault.unknown()
+            }
+        }
+    }
+
+    /// Tells those who wait, here and in other processes.
+    fn announce(&mut self, jobs: &[Job], outcomes: &[Outcome]) {
+        let committed =
+            jobs.iter().zip(outcomes).filter(|(_, outcome)| matches!(outcome, Outcome::Committed(_)));
+        let written = committed.flat_map(|(job, _)| &job.txn.writes);
+        let pages: usize = written.clone().map(|(_, write)| pages(write)).sum();
+        if pages > 0 {
+            self.log_pages += pages + 1;
+            self.doorbell.ring();
+            self.hub.committed(written.map(|(name, _)| name));
+        }
+    }
+
+    /// Moves the log into the file, after everybody was answered.
+    fn checkpoint_if_due(&mut self) {
+        if self.log_pages < CHECKPOINT_PAGES {
+            return;
+        }
+        self.log_pages = 0;
+        if let Err(error) = self.connection.query_row(CHECKPOINT, [], |_| Ok(())) {
+            tracing::warn!(%error, "the log could not be moved into the file; it grows until it can");
+        }
+    }
+}
+
+/// About how many pages of the log a write takes, counted high.
+fn pages(write: &Write) -> usize {
+    match write {
+        Write::Put(value, _) => 1 + value.len() / PAGE_BYTES,
+        Write::Delete => 1,
+    }
+}
+
+/// The jobs of one transaction of the engine, judged one after the other.
+struct Batch<'a> {
+    connection: &'a Connection,
+    revision: u64,
+    now: Timestamp,
+}
+
+impl<'a> Batch<'a> {
+    fn judge(connection: &'a Connection, clock: &StoreClock, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+        let meta = records::meta(connection)?;
+        clock.follow(meta.base_ms, meta.last);
+        let mut batch = Self { connection, revision: meta.revision, now: clock.now() };
+        let outcomes = jobs.iter().map(|job| batch.apply(job)).collect::<rusqlite::Result<_>>()?;
+        if batch.revision > meta.revision {
+            records::set_meta(connection, batch.revision, batch.now)?;
+        }
+        Ok(outcomes)
+    }
+
+    fn apply(&mut self, job: &Job) -> rusqlite::Result<Outcome> {
+        if !job.txn.time_holds(job.called) || !self.expectations_hold(&job.txn)? {
+            return self.conflict(&job.txn).map(Outcome::Conflict);
+        }
+        if !job.txn.writes.is_empty() {
+            self.revision += 1;
+        }
+        for (name, write) in &job.txn.writes {
+            records::write(self.connection, name, write, self.revision)?;
+        }
+        Ok(Outcome::Committed(Committed { revision: self.revision, now: self.now }))
+    }
+
+    fn expectations_hold(&self, txn: &Txn) -> rusqlite::Result<bool> {
+        for (name, expect) in &txn.expect {
+            if !expect.holds(records::version(self.connection, name)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn conflict(&self, txn: &Txn) -> rusqlite::Result<Snapshot> {
+        let records = records::read(self.connection, txn.expect.iter().map(|(name, _)| name))?;
+        Ok(Snapshot { revision: self.revision, now: self.now, records, more: false })
+    }
+}
