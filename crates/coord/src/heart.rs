@@ -111,6 +111,7 @@ async fn beat_while_alive(coord: Coord, weak: WeakSession) {
         let wrote = tokio::select! {
             () = tokio::time::sleep(until_beat) => false,
             () = weak.abandoned() => false,
+            () = weak.stored(), if mailbox.is_none() => continue,
             changed = watch(&coord, &mailbox) => changed,
         };
         let Some(owner) = weak.upgrade() else { continue };
@@ -119,16 +120,14 @@ async fn beat_while_alive(coord: Coord, weak: WeakSession) {
         }
         let result = if wrote {
             coord.read_mail(&owner).await
-        } else if owner.was_stored() {
-            coord.beat(&owner).await
         } else {
-            Ok(())
+            next_beat = boottime() + BEAT_EVERY;
+            if owner.was_stored() { coord.beat(&owner).await } else { Ok(()) }
         };
-        if boottime() >= next_beat || result.is_err() {
-            next_beat = boottime() + if result.is_ok() { BEAT_EVERY } else { RETRY_AFTER };
-        }
         if let Err(error) = result {
             tracing::warn!(%error, session = %owner.id(), "heartbeat failed");
+            tokio::time::sleep(RETRY_AFTER).await;
+            next_beat = boottime();
         }
         drop(owner);
         if coord.sweep_is_due(SWEEP_EVERY) {

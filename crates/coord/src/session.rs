@@ -50,6 +50,7 @@ struct Inner {
 /// What a session's tasks wait for.
 #[derive(Default)]
 struct News {
+    stored: bool,
     ended: bool,
     revoked: Vec<Revoked>,
 }
@@ -172,7 +173,9 @@ impl Session {
     pub(crate) fn saw(&self, record: session::Session, version: Version) {
         self.revoke(record.revoked.clone());
         let mut state = self.lock();
-        state.stored_once = true;
+        if !std::mem::replace(&mut state.stored_once, true) {
+            self.inner.news.send_modify(|news| news.stored = true);
+        }
         if state.known.as_ref().is_none_or(|(_, known)| version > *known) {
             state.known = Some((record, version));
         }
@@ -243,6 +246,13 @@ impl WeakSession {
     pub(crate) async fn abandoned(&self) {
         // An error is the good news here: the sender is gone with the last handle.
         let _ = self.news.clone().wait_for(|news| news.ended).await;
+    }
+
+    /// Returns when the session has been stored for the first time.
+    pub(crate) async fn stored(&self) {
+        if self.news.clone().wait_for(|news| news.stored).await.is_err() {
+            std::future::pending().await
+        }
     }
 }
 

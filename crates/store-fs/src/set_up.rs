@@ -91,3 +91,56 @@ fn start_epoch(site: Site<'_>, view: &mut View, head: &Head, clock: &Timekeeper,
     view.take_in(batch, &head);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Epoch;
+    use bell_store::Kind;
+
+    fn folder() -> (tempfile::TempDir, Arc<Dir>, Lock) {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(temp.path()).unwrap());
+        let lock = Lock::open(&dir).unwrap();
+        (temp, dir, lock)
+    }
+
+    /// Appends what another boot, or another machine, would: it opened the folder an hour from now.
+    fn open_elsewhere(dir: &Arc<Dir>, lock: &Lock, now: Timestamp) {
+        let held = lock.alone().unwrap();
+        let site = Site { held: &held, dir, reach: Reach::Host };
+        let head = Head::read_existing(held.marker()).unwrap();
+        let mut view = View::new(Arc::clone(dir), Reach::Host);
+        view.follow(&head).unwrap();
+        let epoch = Epoch::Boot { id: "elsewhere".to_owned(), base_ms: now.as_ms() };
+        let (before, after) = (head.revision, head.revision);
+        let batch = Batch { nonce: Nonce([7; 16]), before, after, now, changes: vec![Change::Epoch(epoch)] };
+        append(site, &view.journal(&head).unwrap(), &head, &batch).unwrap();
+    }
+
+    #[test]
+    fn opening_a_folder_again_changes_nothing() {
+        let (temp, dir, lock) = folder();
+        let mut nonces = Nonces::new().unwrap();
+        let journal = temp.path().join(journal::name(FIRST_GENERATION));
+        set_up(&dir, &lock, Reach::Host, &mut nonces).unwrap();
+        let first = std::fs::read(&journal).unwrap();
+        set_up(&dir, &lock, Reach::Host, &mut nonces).unwrap();
+        assert_eq!(std::fs::read(&journal).unwrap(), first);
+    }
+
+    #[test]
+    fn time_goes_on_after_a_boot_and_who_opened_before_it_is_told() {
+        let (_temp, dir, lock) = folder();
+        let mut nonces = Nonces::new().unwrap();
+        let (mut view, clock) = set_up(&dir, &lock, Reach::Host, &mut nonces).unwrap();
+        let later = clock.now(view.image()).unwrap() + std::time::Duration::from_secs(3_600);
+        open_elsewhere(&dir, &lock, later);
+
+        view.follow(&Head::read_existing(lock.marker().unwrap()).unwrap()).unwrap();
+        assert_eq!(clock.now(view.image()).unwrap_err().kind(), Kind::Unsupported);
+
+        let (view, clock) = set_up(&dir, &lock, Reach::Host, &mut nonces).unwrap();
+        assert!(clock.now(view.image()).unwrap() >= later);
+    }
+}

@@ -7,11 +7,16 @@ use bell_store::suite::{self, Fixture};
 use bell_store::{Result, Store};
 use bell_store_fs::Folder;
 
+#[expect(clippy::unwrap_used, reason = "no test without a folder")]
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
 struct InFolder(tempfile::TempDir);
 
 impl InFolder {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(folder())
     }
 }
 

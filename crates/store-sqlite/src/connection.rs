@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use bell_store::clock::boottime;
 use bell_store::{Result, mount};
 use rusqlite::{Connection, OpenFlags};
 
@@ -19,8 +20,8 @@ const SHORT_PAUSES: i32 = 40;
 /// After that somebody is slow, and looking often would only slow it down further.
 const LONG_PAUSE: Duration = Duration::from_millis(2);
 
-/// About five seconds in all: longer than any healthy disk needs, shorter than any lease lasts.
-const MAX_PAUSES: i32 = 2_500;
+/// Longer than any healthy disk needs, shorter than any lease that has to be renewed meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A connection that reads and writes.
 pub(crate) fn writing(place: &Place) -> Result<Connection> {
@@ -41,10 +42,21 @@ pub(crate) fn reading(place: &Place) -> Result<Connection> {
     opened.map_err(|fault| fault.error(doing(place)))
 }
 
-/// Waits a little for another process. False: it has been long enough.
-pub(crate) fn wait_for_others(pauses: i32) -> bool {
-    thread::sleep(if pauses < SHORT_PAUSES { SHORT_PAUSE } else { LONG_PAUSE });
-    pauses < MAX_PAUSES
+/// Waiting for other processes, in pauses.
+#[derive(Default)]
+pub(crate) struct Patience {
+    since: Duration,
+}
+
+impl Patience {
+    /// Pauses a little; `pauses` counts those of this wait. False: it has been long enough.
+    pub(crate) fn pause(&mut self, pauses: i32) -> bool {
+        if pauses == 0 {
+            self.since = boottime();
+        }
+        thread::sleep(if pauses < SHORT_PAUSES { SHORT_PAUSE } else { LONG_PAUSE });
+        boottime().saturating_sub(self.since) < LONGEST_WAIT
+    }
 }
 
 /// What every failure to open was about.
@@ -55,7 +67,8 @@ pub(crate) fn doing(place: &Place) -> String {
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     // Each connection belongs to one thread, so SQLite need not guard it.
     let mut connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_handler(Some(wait_for_others))?;
+    let mut patience = Patience::default();
+    connection.busy_handler(Some(move |pauses| patience.pause(pauses)))?;
     Ok(connection)
 }
 

@@ -42,7 +42,8 @@ fn kind(error: &rusqlite::Error) -> Kind {
         ErrorCode::SystemIoFailure if failure.extended_code == SQLITE_IOERR_SHMSIZE => Kind::Full,
         ErrorCode::ReadOnly => Kind::ReadOnly,
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Kind::Corrupt,
-        ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => Kind::Unauthorized,
+        // Also a file that may be read where the index beside it may not be created.
+        ErrorCode::PermissionDenied | ErrorCode::CannotOpen => Kind::Unauthorized,
         ErrorCode::TooBig => Kind::Invalid,
         _ => Kind::Unavailable,
     }
@@ -59,7 +60,9 @@ fn hint(kind: Kind) -> &'static str {
         Kind::Corrupt => {
             "Stop every process that uses it, keep a copy, and restore a backup or name another path."
         }
-        Kind::Unauthorized => "Run as the user who owns the file.",
+        Kind::Unauthorized => {
+            "Run as the user who owns the file, or give this user access to it and its folder."
+        }
         Kind::Invalid => "Store less in one record.",
         Kind::TooNew | Kind::Unsupported => "",
     }

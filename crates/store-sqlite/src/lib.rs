@@ -29,6 +29,7 @@ mod records;
 mod schema;
 mod writer;
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,12 @@ impl Sqlite {
         info.warnings
             .push("the file can't be written; make it and its folder writable to run anything".to_owned());
         Ok(Self { info, clock, hub: Arc::default(), presence: Box::new(Unknown), reader, writer: None })
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").field("path", &self.info.location).finish_non_exhaustive()
     }
 }
 

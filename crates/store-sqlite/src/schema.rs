@@ -5,7 +5,7 @@ use bell_store::{Error, Kind, Result, Timestamp};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::clock::{StoreClock, StoredClock};
-use crate::connection::{doing, wait_for_others};
+use crate::connection::{Patience, doing};
 use crate::fault::Fault;
 use crate::place::Place;
 
@@ -16,8 +16,7 @@ const APPLICATION_ID: i32 = 0x6265_6C6C;
 const MIGRATIONS: [&str; 1] = [CREATE];
 
 /// Names are ordered byte by byte, as the contract wants: that is what SQLite does with text if not told
-/// otherwise. `meta` has one row. `store` tells this file from every other, copies included in what it
-/// was copied from.
+/// otherwise. `meta` has one row, and `store` in it is a random name that tells two files apart.
 const CREATE: &str = "
     CREATE TABLE records (
         name     TEXT    NOT NULL PRIMARY KEY,
@@ -120,17 +119,16 @@ fn identify(connection: &Connection, place: &Place) -> Result<usize> {
 }
 
 fn use_log(connection: &Connection) -> Result<(), Fault> {
+    let mut patience = Patience::default();
     let mut pauses = 0;
     loop {
-        match connection.query_row(USE_LOG, [], |_| Ok(())) {
-            // When two switch at once SQLite tells one of them at once that it is busy.
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_others(pauses) =>
-            {
-                pauses += 1;
-            }
-            switched => return Ok(switched?),
+        let switched = connection.query_row(USE_LOG, [], |_| Ok(()));
+        let busy = switched.as_ref().is_err_and(|e| e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        // When two switch together SQLite tells one of them at once that it is busy.
+        if !busy || !patience.pause(pauses) {
+            return Ok(switched?);
         }
+        pauses += 1;
     }
 }
 

@@ -6,16 +6,32 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use bell_store::info::{Durability, Push};
 use bell_store::{Error, Kind, Store};
 use bell_store_sqlite::Sqlite;
 use rusqlite::Connection;
-use support::{command, commit, put, runtime, value};
+use support::{Other, PATH, command, commit, put, runtime, say, value};
+
+/// Not a test: what a process of another user can do with the store.
+#[test]
+fn second_process() {
+    let Ok(path) = std::env::var(PATH) else { return };
+    let done = runtime().block_on(async {
+        let store = Sqlite::open(Path::new(&path))?;
+        let found = store.read(&["a".into()]).await?;
+        say(&format!("read {}", found.records.len()));
+        store.commit(put("a", "2")).await
+    });
+    let error = done.unwrap_err();
+    assert!(!error.advice().is_empty(), "{error}");
+    say(&format!("{:?}", error.kind()));
+}
 
 fn refused(path: &Path) -> Error {
-    let error = Sqlite::open(path).map(|_| ()).unwrap_err();
+    let error = Sqlite::open(path).unwrap_err();
     assert!(!error.advice().is_empty(), "it says what to do next: {error}");
     error
 }
@@ -81,6 +97,52 @@ fn a_file_kept_locked_by_another_is_unavailable_and_works_again_later() {
         other.execute_batch("ROLLBACK").unwrap();
         commit(&store, put("a", "2")).await.unwrap();
     });
+}
+
+/// What a process of another user says of the store. `None` where this user can't start one.
+fn stranger(path: &Path) -> Option<Vec<String>> {
+    if !rustix::process::geteuid().is_root() || command("setpriv").arg("--version").output().is_err() {
+        eprintln!("skipped: this user can't be another one");
+        return None;
+    }
+    // A copy, since the folder of the test binary may be closed to strangers.
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let binary = folder.path().join("stranger");
+    fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    let mut setpriv = command("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
+    let mut other = Other::start_as(setpriv, "stranger", path);
+    Some(std::iter::from_fn(|| other.heard()).collect())
+}
+
+fn open_to_all(path: &Path) {
+    let mode = if path.is_dir() { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_store_in_a_closed_folder_is_closed_to_other_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bell.db");
+    let _store = Sqlite::open(&path).unwrap();
+    let Some(said) = stranger(&path) else { return };
+    assert_eq!(said, ["Unauthorized"]);
+}
+
+#[test]
+fn a_store_that_another_user_may_only_read_can_be_read_while_it_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bell.db");
+    fs::write(&path, "").unwrap();
+    open_to_all(folder.path());
+    open_to_all(&path);
+    let store = Sqlite::open(&path).unwrap();
+    runtime().block_on(commit(&store, put("a", "1"))).unwrap();
+    let Some(said) = stranger(&path) else { return };
+    assert_eq!(said, ["read 1", "ReadOnly"]);
+    drop(store);
+    assert_eq!(stranger(&path), Some(vec!["ReadOnly".to_owned()]), "it can't create the index beside it");
 }
 
 /// A small file system of its own, for as long as this lives. `None` where this user may not mount one.

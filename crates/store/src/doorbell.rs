@@ -27,7 +27,7 @@ use std::{fmt, io};
 use crate::error::{Error, Kind, Result};
 use crate::info::Push;
 use crate::mount;
-use crate::presence::KernelLocks;
+use crate::presence::{KernelLocks, unusable};
 
 use bell::Bell;
 use ears::Ears;
@@ -137,7 +137,7 @@ struct Place {
 impl Place {
     fn open(folder: &Path) -> Result<Self> {
         let presence = Arc::new(KernelLocks::open(folder)?);
-        let bell = Bell::hang(folder).map_err(|error| failed(folder, error))?;
+        let bell = Bell::hang(folder).map_err(|error| unusable(folder, error))?;
         Ok(Self { bell: Arc::new(bell), presence })
     }
 
@@ -161,10 +161,4 @@ impl Place {
         })?;
         Ok(Doorbell { bell: self.bell, push, stop, thread: Some(thread) })
     }
-}
-
-fn failed(folder: &Path, error: io::Error) -> Error {
-    Error::new(Kind::of_io(&error), format!("hang up a bell in {}", folder.display()))
-        .hint("Make the folder writable for this user, or remove it: it is created anew.")
-        .because(error)
 }

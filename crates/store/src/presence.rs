@@ -12,7 +12,7 @@ use std::any::Any;
 use crate::error::Result;
 
 pub use kernel_locks::KernelLocks;
-pub(crate) use kernel_locks::Sight;
+pub(crate) use kernel_locks::{Sight, unusable};
 
 /// How a store notices the death of a session's process.
 pub trait Presence: Send + Sync {

@@ -8,7 +8,8 @@ use bell_store::{Committed, Expect, Outcome, Result, Stamp, Store, Txn, Version,
 use bell_store_sqlite::Sqlite;
 
 const ROLE: &str = "BELL_TEST_ROLE";
-const PATH: &str = "BELL_TEST_PATH";
+/// Names the store to a second process.
+pub(crate) const PATH: &str = "BELL_TEST_PATH";
 
 /// The transaction that puts one record, whatever was there.
 pub(crate) fn put(name: &str, value: impl Into<Vec<u8>>) -> Txn {

@@ -47,11 +47,7 @@ impl KernelLocks {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             Ok(rustix::fs::open(&path, flags, Mode::empty())?)
         });
-        let live = opened.map_err(|error| {
-            Error::new(Kind::of_io(&error), format!("open the folder {}", path.display()))
-                .hint("Make the folder writable for this user, or remove it: it is created anew.")
-                .because(error)
-        })?;
+        let live = opened.map_err(|error| unusable(&path, error))?;
         Ok(Self { path, live })
     }
 
@@ -131,6 +127,16 @@ impl Presence for KernelLocks {
             let _ = rustix::fs::unlinkat(&self.live, session, AtFlags::empty());
         }
     }
+}
+
+/// Why a folder that processes share can't be used.
+pub(crate) fn unusable(folder: &Path, error: io::Error) -> Error {
+    let kind = Kind::of_io(&error);
+    let hint = match kind {
+        Kind::Full => "Free some space on its disk and try again.",
+        _ => "Make the folder writable for this user, or remove it: it is created anew.",
+    };
+    Error::new(kind, format!("use the folder {}", folder.display())).hint(hint).because(error)
 }
 
 /// Whether the name can be a file name and nothing else.

@@ -74,9 +74,10 @@ fn sessions_agree_with_queues(world: &World) -> Checked {
     Ok(())
 }
 
-/// What is true of every commit. `decided_in` is the world that the decision saw, `before` and `after`
-/// are the worlds around the commit.
+/// What is true of every commit. Who had died is judged as of the decision: a process can die at any
+/// moment after it.
 pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Checked {
+    let before = &World { gone: decision.gone.clone(), ..before.clone() };
     for key in decision.changes.locks.keys() {
         let was = before.lock(key).cloned().unwrap_or_default();
         let is = after.lock(key).cloned().unwrap_or_default();

@@ -7,7 +7,6 @@ use bell_core::end::Heard;
 use bell_core::inspect::{LockState, inspect};
 use bell_core::keep::{Kept, Left, Waiting};
 use bell_core::lock::Fence;
-use bell_core::view::View;
 
 use super::check;
 use super::names::{key, keys, new_session, request, session};
@@ -125,11 +124,7 @@ impl World {
 
     /// A key as anybody sees it.
     pub(crate) fn inspect(&self, name: &str) -> LockState {
-        let sessions = self.sessions.keys().map(|id| (id.clone(), self.session(id).cloned()));
-        let locks = [(key(name), self.lock(&key(name)).cloned())];
-        let gone = self.gone.clone();
-        let view = View { now: self.now, locks: locks.into(), sessions: sessions.collect(), gone };
-        inspect(&view, &key(name)).expect("everything is loaded")
+        self.load(|view| inspect(view, &key(name))).0
     }
 
     /// Who holds a key now, in order of their names.

@@ -10,7 +10,7 @@ use bell_core::key::Key;
 use bell_core::lock::{Fence, Lock, Waiter};
 use bell_core::session::{Session, SessionId, Wait};
 use bell_core::time::{Revision, Timestamp, Version};
-use bell_core::view::{Changes, View};
+use bell_core::view::{Changes, Decided, View};
 
 use super::op::{Answer, LeaseName, Op};
 
@@ -28,6 +28,9 @@ pub(crate) struct World {
     pub(crate) revision: Revision,
     pub(crate) flaw: Option<Flaw>,
 }
+
+/// A store refuses what was decided for a moment further back than this.
+const MAX_LAG: Duration = Duration::from_millis(400);
 
 /// A known way to get it wrong, to show that the checks notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +60,8 @@ pub(crate) struct Decision {
     pub(crate) view: View,
     pub(crate) answer: Answer,
     pub(crate) changes: Changes,
+    /// Who was dead then, whatever the decision was told.
+    pub(crate) gone: BTreeSet<SessionId>,
     locks: BTreeMap<Key, Version>,
     sessions: BTreeMap<SessionId, Version>,
 }
@@ -95,28 +100,36 @@ impl World {
         self.sessions.get(id).map(|stored| &stored.1)
     }
 
+    /// Loads whatever a decision asks for until it is made.
+    pub(crate) fn load<T>(&self, decide: impl Fn(&View) -> Decided<T>) -> (T, View) {
+        let mut view = View { now: self.now, ..View::default() };
+        loop {
+            let missing = match decide(&view) {
+                Ok(decided) => return (decided, view),
+                Err(missing) => missing,
+            };
+            assert!(!missing.locks.is_empty() || !missing.sessions.is_empty(), "asked for nothing");
+            for key in missing.locks {
+                let lock = self.lock(&key).cloned();
+                assert!(view.locks.insert(key, lock).is_none(), "asked for the same lock twice");
+            }
+            for id in missing.sessions {
+                self.load_session(&mut view, id);
+            }
+        }
+    }
+
     /// Decides on the world as it is now.
     pub(crate) fn decide(&self, op: Op) -> Decision {
-        let mut view = View { now: self.now, ..View::default() };
-        let (answer, changes) = loop {
-            match op.decide(&view) {
-                Ok(decided) => break decided,
-                Err(missing) => {
-                    assert!(!missing.locks.is_empty() || !missing.sessions.is_empty(), "asked for nothing");
-                    for key in missing.locks {
-                        let lock = self.lock(&key).cloned();
-                        assert!(view.locks.insert(key, lock).is_none(), "asked for the same lock twice");
-                    }
-                    for id in missing.sessions {
-                        self.load_session(&mut view, id);
-                    }
-                }
-            }
-        };
+        let ((answer, changes), view) = self.load(|view| op.decide(view));
         let locks = view.locks.keys().map(|key| (key.clone(), version(&self.locks, key))).collect();
         let sessions = view.sessions.keys().map(|id| (id.clone(), version(&self.sessions, id))).collect();
-        let decision = Decision { op, view, answer, changes, locks, sessions };
-        self.flaw.map_or(decision.clone(), |flaw| flaw.spoil(self, decision))
+        let gone = self.gone.clone();
+        let decision = Decision { op, view, answer, changes, gone, locks, sessions };
+        match self.flaw {
+            Some(flaw) => flaw.spoil(self, decision),
+            None => decision,
+        }
     }
 
     fn load_session(&self, view: &mut View, id: SessionId) {
@@ -129,9 +142,10 @@ impl World {
         assert!(view.sessions.insert(id, session).is_none(), "asked for the same session twice");
     }
 
-    /// Whether everything that a decision saw is still as it was.
+    /// Whether everything that a decision saw is still as it was, and it was not long ago.
     pub(crate) fn stands(&self, decision: &Decision) -> bool {
-        decision.locks.iter().all(|(key, seen)| version(&self.locks, key) == *seen)
+        self.now <= decision.view.now + MAX_LAG
+            && decision.locks.iter().all(|(key, seen)| version(&self.locks, key) == *seen)
             && decision.sessions.iter().all(|(id, seen)| version(&self.sessions, id) == *seen)
     }
 

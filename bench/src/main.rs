@@ -1,0 +1,140 @@
+//! How fast locks are on this machine, beside what its disk can do in the same run.
+//!
+//! | module | what is measured, or what for |
+//! | --- | --- |
+//! | `limits` | syncs and SQLite commits per second without Bellwether |
+//! | `requests` | what one act asks of the store |
+//! | `pairs` | acquire and release, per second |
+//! | `handover` | from a release to the next waiter's answer |
+//! | `bytes` | what a held lock takes |
+//! | `deadlock` | looking for a cycle among 10,000 who wait |
+//! | `targets` | whether the goals are met; it never fails |
+//! | `bench`, `stores`, `worker` | the folder and pace of a run; opening stores; other processes |
+//! | `figures`, `table` | percentiles; Markdown |
+
+mod bench;
+mod bytes;
+mod deadlock;
+mod figures;
+mod handover;
+mod limits;
+mod pairs;
+mod requests;
+mod stores;
+mod table;
+mod targets;
+mod worker;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+
+use bench::{Bench, Pace};
+use table::Table;
+use targets::Target;
+
+/// Measures locks on this machine. Prints Markdown, or JSON.
+#[derive(Parser)]
+struct Args {
+    /// What to measure.
+    #[arg(value_enum, default_value_t = Topic::All)]
+    topic: Topic,
+    /// Takes a tenth of the time, for a first impression.
+    #[arg(long)]
+    quick: bool,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    /// Where stores are created and removed again. A folder in memory says nothing about disks.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    folder: PathBuf,
+    /// Carries out an order of another process of this program.
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Topic {
+    All,
+    Limits,
+    Requests,
+    Pairs,
+    Handover,
+    Bytes,
+    Deadlock,
+}
+
+/// Everything that was measured.
+#[derive(Default, Serialize)]
+struct Report {
+    limits: Option<limits::Limits>,
+    requests: Option<Vec<requests::Requests>>,
+    pairs: Option<Vec<pairs::Pairs>>,
+    handover: Option<Vec<handover::Handover>>,
+    bytes: Option<Vec<bytes::Bytes>>,
+    deadlock: Option<Vec<deadlock::Check>>,
+    targets: Vec<Target>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    if let Some(order) = &args.worker {
+        return worker::carry_out(order);
+    }
+    let pace = if args.quick { Pace::Quick } else { Pace::Thorough };
+    let bench = Bench::new(&args.folder, pace)?;
+    let report = measure(&bench, args.topic)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.tables().iter().for_each(|table| println!("{table}"));
+    }
+    Ok(())
+}
+
+fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
+    let wants = |one: Topic| topic == one || topic == Topic::All;
+    let mut report = Report::default();
+    // Pairs are compared with the disk of the same minute.
+    if wants(Topic::Limits) || wants(Topic::Pairs) {
+        report.limits = Some(limits::measure(bench)?);
+    }
+    if wants(Topic::Requests) {
+        report.requests = Some(requests::measure(bench)?);
+    }
+    if wants(Topic::Pairs) {
+        report.pairs = Some(pairs::measure(bench)?);
+        // A shared disk changes while one looks. The faster moment is the harder comparison.
+        let again = limits::measure(bench)?;
+        report.limits = report.limits.map(|limits| limits.faster(again));
+    }
+    if wants(Topic::Handover) {
+        report.handover = Some(handover::measure(bench)?);
+    }
+    if wants(Topic::Bytes) {
+        report.bytes = Some(bytes::measure(bench)?);
+    }
+    if wants(Topic::Deadlock) {
+        report.deadlock = Some(deadlock::measure(bench)?);
+    }
+    report.targets = targets::judge(&report);
+    Ok(report)
+}
+
+impl Report {
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = Vec::new();
+        tables.extend(self.limits.as_ref().map(limits::table));
+        tables.extend(self.requests.as_deref().map(requests::table));
+        tables.extend(self.pairs.as_deref().map(|pairs| pairs::table(pairs, self.limits.as_ref())));
+        tables.extend(self.handover.as_deref().map(handover::table));
+        tables.extend(self.bytes.as_deref().map(bytes::table));
+        tables.extend(self.deadlock.as_deref().map(deadlock::table));
+        if !self.targets.is_empty() {
+            tables.push(targets::table(&self.targets));
+        }
+        tables
+    }
+}

@@ -1,0 +1,70 @@
+//! L4 where one session asks for the same key several times at once.
+
+use bell_core::acquire::Acquired;
+use bell_core::keep::Waiting;
+
+use crate::support::names::{TTL, ask};
+use crate::support::talk::Vary;
+use crate::support::world::World;
+
+#[test]
+fn two_requests_of_one_session_get_one_lease() {
+    let mut world = World::with(&["ann", "bob"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(ask("bob", "r2", &["a"]));
+    world.queue(ask("bob", "r3", &["a"]));
+    world.release("ann", "a", None);
+    let Waiting::Granted(first) = world.look_after("bob", "r2", &["a"]) else { panic!("granted") };
+    let Waiting::Granted(second) = world.look_after("bob", "r3", &["a"]) else { panic!("granted") };
+    assert_eq!(first[0].fence, second[0].fence);
+    assert!(!first[0].already_held && second[0].already_held);
+    assert!(world.waiters("a").is_empty());
+}
+
+#[test]
+fn a_second_request_does_not_wait_for_those_who_wait_for_its_session() {
+    let mut world = World::with(&["ann", "bob", "cid"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(ask("bob", "r2", &["a"]));
+    world.queue(ask("cid", "r3", &["a"]));
+    world.queue(ask("bob", "r4", &["a"]));
+    world.release("ann", "a", None);
+    assert!(matches!(world.look_after("bob", "r4", &["a"]), Waiting::Granted(_)));
+    assert_eq!(world.waiters("a"), ["cid"]);
+    world.release("bob", "a", None);
+    assert_eq!(world.holders("a"), ["cid"]);
+}
+
+#[test]
+fn a_lease_keeps_its_fence_when_another_request_of_its_session_is_served() {
+    let mut world = World::with(&["ann", "bob"]);
+    world.take(ask("ann", "r1", &["a", "b"]));
+    world.queue(ask("bob", "r2", &["a"]));
+    world.queue(ask("bob", "r3", &["a", "b"]));
+    world.release("ann", "a", None);
+    let fence = world.fence("bob", "a");
+    world.release("ann", "b", None);
+    assert_eq!(world.holders("b"), ["bob"]);
+    assert_eq!(world.fence("bob", "a"), fence);
+}
+
+#[test]
+fn taking_at_once_answers_what_the_session_waits_for() {
+    let mut world = World::with(&["ann", "bob", "cid"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(ask("bob", "r2", &["a"]));
+    world.pass(TTL);
+    let lease = world.take(ask("bob", "r3", &["a"])).remove(0);
+    assert!(lease.already_held, "the queue was served first");
+    assert!(world.waiters("a").is_empty());
+}
+
+#[test]
+fn to_share_first_and_to_exclude_later_behind_a_rival_is_a_cycle() {
+    let mut world = World::with(&["ann", "bob", "cid"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(ask("bob", "r2", &["a"]).shared());
+    world.queue(ask("cid", "r3", &["a"]));
+    let answer = world.acquire(ask("bob", "r4", &["a"]).waiting());
+    assert!(matches!(answer, Acquired::Deadlock(_)), "{answer:?}");
+}

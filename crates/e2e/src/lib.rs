@@ -1,0 +1,1 @@
+//! Tests of the whole, and of how the workspace is built. There is no code here; see `tests/`.
