@@ -153,29 +153,3 @@ pub struct ListAnswer {
     /// The limit was reached and there are more.
     pub more: bool,
 }
-
-/// The body of an HTTP answer that reports no lock, such as a request that can't be read.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ErrorAnswer {
-    /// What went wrong.
-    pub error: ErrorBody,
-}
-
-/// What went wrong, for the program and for people.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// The outcome, which also chose the status.
-    pub code: Outcome,
-    /// What could not be done, for people.
-    pub message: String,
-    /// What to do next: one sentence.
-    pub hint: String,
-}
-
-impl ErrorAnswer {
-    /// An error of this kind, with the table's advice unless there is better.
-    pub fn new(code: Outcome, message: impl Into<String>, hint: Option<String>) -> Self {
-        let hint = hint.unwrap_or_else(|| code.next().to_owned());
-        Self { error: ErrorBody { code, message: message.into(), hint } }
-    }
-}

@@ -81,7 +81,7 @@ outcomes! {
     Invalid "invalid", 400, BAD_REQUEST, Error, "Correct the request as the message says.";
     /// The store can't be reached or answers late. Nothing was granted.
     Unavailable "unavailable", 503, UNAVAILABLE, Error,
-        "Do not start the work; try again shortly, and look at the store with bell doctor if it stays so.";
+        "Do not start the work; try again shortly, and look at the store with bell store info if it stays so.";
     /// The caller has not proved who it is, or may not do this.
     Unauthorized "unauthorized", 401, UNAUTHORIZED, Error,
         "Send the token that the acquire answer gave, or the API key.";

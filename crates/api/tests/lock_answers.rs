@@ -1,6 +1,6 @@
 //! The JSON of answers about locks, as scripts read it.
 
-use bell_api::lock::{AcquireAnswer, ErrorAnswer, HolderAnswer, KeyFence, ListAnswer, LockAnswer, Span};
+use bell_api::lock::{AcquireAnswer, HolderAnswer, KeyFence, ListAnswer, LockAnswer, Span};
 use bell_api::outcome::Outcome;
 use bell_api::token::Token;
 use bell_core::key::Key;
@@ -160,23 +160,4 @@ fn a_token_is_never_printed() {
     let words = format!("{answer:?}");
     assert!(!words.contains("s3cret"), "{words}");
     assert!(words.contains('…'), "{words}");
-}
-
-#[test]
-fn an_error_has_a_code_a_message_and_a_hint() {
-    let answer = ErrorAnswer::new(Outcome::Unauthorized, "release the lock: no token was sent", None);
-    let expected = r#"{
-  "error": {
-    "code": "unauthorized",
-    "message": "release the lock: no token was sent",
-    "hint": "Send the token that the acquire answer gave, or the API key."
-  }
-}"#;
-    assert_eq!(json(&answer), expected);
-}
-
-#[test]
-fn a_better_hint_replaces_the_one_of_the_table() {
-    let answer = ErrorAnswer::new(Outcome::Invalid, "read the body", Some("Send JSON.".into()));
-    assert_eq!(answer.error.hint, "Send JSON.");
 }

@@ -8,6 +8,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use bell_store::info::{Durability, Push};
 use bell_store::{Error, Kind, Store};
@@ -99,12 +100,14 @@ fn a_file_kept_locked_by_another_is_unavailable_and_works_again_later() {
     });
 }
 
-/// What a process of another user says of the store. `None` where this user can't start one.
-fn stranger(path: &Path) -> Option<Vec<String>> {
-    if !rustix::process::geteuid().is_root() || command("setpriv").arg("--version").output().is_err() {
-        eprintln!("skipped: this user can't be another one");
-        return None;
-    }
+/// What a process of another user says of the store.
+fn stranger(path: &Path) -> Vec<String> {
+    let setpriv = command("setpriv").arg("--version").output();
+    assert!(setpriv.is_ok(), "this test needs setpriv: apt-get install util-linux");
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test starts a process of another user: run it as root"
+    );
     // A copy, since the folder of the test binary may be closed to strangers.
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());
@@ -113,7 +116,7 @@ fn stranger(path: &Path) -> Option<Vec<String>> {
     let mut setpriv = command("setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
     let mut other = Other::start_as(setpriv, "stranger", path);
-    Some(std::iter::from_fn(|| other.heard()).collect())
+    std::iter::from_fn(|| other.heard()).collect()
 }
 
 fn open_to_all(path: &Path) {
@@ -126,7 +129,7 @@ fn a_store_in_a_closed_folder_is_closed_to_other_users() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bell.db");
     let _store = Sqlite::open(&path).unwrap();
-    let Some(said) = stranger(&path) else { return };
+    let said = stranger(&path);
     assert_eq!(said, ["Unauthorized"]);
 }
 
@@ -139,26 +142,23 @@ fn a_store_that_another_user_may_only_read_can_be_read_while_it_is_open() {
     open_to_all(&path);
     let store = Sqlite::open(&path).unwrap();
     runtime().block_on(commit(&store, put("a", "1"))).unwrap();
-    let Some(said) = stranger(&path) else { return };
-    assert_eq!(said, ["read 1", "ReadOnly"]);
+    assert_eq!(stranger(&path), ["read 1", "ReadOnly"]);
     drop(store);
-    assert_eq!(stranger(&path), Some(vec!["ReadOnly".to_owned()]), "it can't create the index beside it");
+    assert_eq!(stranger(&path), ["ReadOnly"], "it can't create the index beside it");
 }
 
-/// A small file system of its own, for as long as this lives. `None` where this user may not mount one.
+/// A small file system of its own, for as long as this lives.
 struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
-    fn mount(size: &str) -> Option<Self> {
+    fn mount(size: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = format!("size={size}");
         let mounted =
             command("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).output();
-        if mounted.is_ok_and(|mounted| mounted.status.success()) {
-            return Some(Self(folder));
-        }
-        eprintln!("skipped: this user may not mount a file system");
-        None
+        let is_mounted = mounted.is_ok_and(|mounted| mounted.status.success());
+        assert!(is_mounted, "this test mounts a small file system: run it as root");
+        Self(folder)
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -179,7 +179,7 @@ impl Drop for Tmpfs {
 
 #[test]
 fn a_full_disk_refuses_writes_keeps_what_was_answered_and_works_again_once_there_is_space() {
-    let Some(disk) = Tmpfs::mount("4M") else { return };
+    let disk = Tmpfs::mount("4M");
     let ballast = disk.path("ballast");
     fs::write(&ballast, vec![0; 1 << 20]).unwrap();
     let path = disk.path("bell.db");
@@ -218,20 +218,22 @@ async fn expect_exactly(store: &Sqlite, names: &[String]) {
 
 #[test]
 fn a_small_commit_goes_through_where_its_large_neighbour_finds_no_space() {
-    let Some(disk) = Tmpfs::mount("2M") else { return };
+    let disk = Tmpfs::mount("2M");
     let path = disk.path("bell.db");
     let store = Sqlite::open(&path).unwrap();
     let other = Connection::open(&path).unwrap();
     runtime().block_on(async {
-        // While another process writes, these two wait together and are taken together.
+        // While another process writes, the first keeps the writer busy, and the two after it are taken together.
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut first = Box::pin(store.commit(put("first", "1")));
+        let pause = Duration::from_millis(100);
+        assert!(tokio::time::timeout(pause, &mut first).await.is_err(), "it waits for the other process");
         let mut large = put("large/0", vec![0; 1 << 20]);
         large.writes.extend((1..4).flat_map(|at| put(&format!("large/{at}"), vec![0; 1 << 20]).writes));
-        let release = async {
-            tokio::task::yield_now().await;
-            other.execute_batch("ROLLBACK").unwrap();
-        };
-        let (large, small, ()) = tokio::join!(store.commit(large), store.commit(put("small", "1")), release);
+        let release = async { other.execute_batch("ROLLBACK").unwrap() };
+        let (large, small, (), first) =
+            tokio::join!(store.commit(large), store.commit(put("small", "1")), release, first);
+        first.unwrap();
         assert_eq!(large.unwrap_err().kind(), Kind::Full);
         small.unwrap();
         assert_eq!(value(&store, "large/0").await, None);
@@ -241,7 +243,7 @@ fn a_small_commit_goes_through_where_its_large_neighbour_finds_no_space() {
 
 #[test]
 fn a_store_on_a_read_only_disk_can_be_read_and_not_written() {
-    let Some(disk) = Tmpfs::mount("4M") else { return };
+    let disk = Tmpfs::mount("4M");
     let path = disk.path("bell.db");
     let runtime = runtime();
     let store = Sqlite::open(&path).unwrap();
@@ -264,7 +266,7 @@ fn a_store_on_a_read_only_disk_can_be_read_and_not_written() {
 
 #[test]
 fn a_new_store_on_a_read_only_disk_is_refused() {
-    let Some(disk) = Tmpfs::mount("1M") else { return };
+    let disk = Tmpfs::mount("1M");
     disk.make_read_only();
     assert_eq!(refused(&disk.path("bell.db")).kind(), Kind::ReadOnly);
     assert_eq!(refused(&disk.path("folder/bell.db")).kind(), Kind::ReadOnly);

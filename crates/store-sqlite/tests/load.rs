@@ -33,8 +33,10 @@ fn transactions_that_wait_together_share_a_commit() {
                 async move { commit(&*store, put(&format!("session/{session}"), "1")).await.unwrap() },
             );
         }
-        // On one thread, every task has handed its transaction in before this one goes on.
-        tokio::task::yield_now().await;
+        // On one thread, every task has handed its transaction in before this one has gone on a few times.
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
         other.execute_batch("ROLLBACK").unwrap();
         let mut revisions: Vec<u64> =
             commits.join_all().await.into_iter().map(|done| done.revision).collect();
