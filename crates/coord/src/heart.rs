@@ -102,9 +102,11 @@ async fn beat_while_alive(coord: Coord, weak: WeakSession) {
     let mut next_beat = boottime() + BEAT_EVERY;
     loop {
         let Some(mailbox) = weak.upgrade().map(|owner| owner.mailbox(&coord)) else {
-            // The last handle is gone: nobody can use the session any more.
-            let _ = coord.end_by_id(weak.id()).await;
-            coord.store().presence().forget(weak.id().as_str());
+            if !weak.is_detached() {
+                // The last handle is gone: nobody can use the session any more.
+                let _ = coord.end_by_id(weak.id()).await;
+                coord.store().presence().forget(weak.id().as_str());
+            }
             return;
         };
         let until_beat = next_beat.saturating_sub(boottime());

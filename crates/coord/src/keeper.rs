@@ -78,7 +78,7 @@ async fn give_back(
     keys: &[Key],
 ) -> Result<(), Denied> {
     let granted = coord.leave(session, request, keys).await?;
-    for lease in granted.into_iter().flatten() {
+    for lease in granted.into_iter().flatten().filter(|lease| !lease.already_held) {
         coord.release(session, &lease).await?;
     }
     Ok(())

@@ -102,6 +102,10 @@ impl Coord {
         let locks = wanted.locks.iter().map(|key| self.space().lock(key));
         let sessions = wanted.sessions.iter().map(|id| self.space().session(id));
         let names: Vec<Name> = locks.chain(sessions).collect();
+        if names.is_empty() {
+            // Nothing is asked, so nothing tells the time.
+            return Ok(());
+        }
         let mut all = Snapshot::default();
         for page in names.chunks(Limits::CONTRACT.page) {
             let snapshot = self.store().read(page).await?;

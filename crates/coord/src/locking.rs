@@ -13,6 +13,7 @@ use bell_core::lock::{Fence, Lock, Mode, Ttl};
 use bell_core::session::RequestId;
 use bell_core::time::Version;
 use bell_core::view::View;
+use bell_store::clock::boottime;
 use bell_store::{Stamp, Write};
 
 use crate::Coord;
@@ -21,6 +22,7 @@ use crate::keeper::Abandon;
 use crate::load::Loaded;
 use crate::session::{Session, new_request};
 use crate::transact::Done;
+use crate::waiting;
 
 /// What a session asks for.
 #[derive(Clone, Debug)]
@@ -104,7 +106,7 @@ impl Lease {
 
     /// How long it lasts from now on at the least, as its holder may count on.
     pub fn trusted_for(&self) -> Duration {
-        self.deadline.saturating_sub(bell_store::clock::boottime())
+        self.deadline.saturating_sub(boottime())
     }
 }
 
@@ -139,16 +141,21 @@ impl Coord {
             keys: canonical_order(ask.keys.clone()),
             mode: ask.mode,
             ttl: ask.ttl,
-            wait: ask.wait,
+            wait: waiting::slice(owner.keep(), ask.wait),
             new_session: owner.unborn(self).await?,
         };
         let abandoned = Abandon::on_drop(self, owner, &command);
-        let outcome = self.acquire_or_queue(owner, &command).await;
+        let outcome = self.acquire_or_queue(owner, &command, boottime() + ask.wait).await;
         abandoned.disarm();
         outcome
     }
 
-    async fn acquire_or_queue(&self, owner: &Session, command: &Acquire) -> Result<Vec<Lease>, Denied> {
+    pub(crate) async fn acquire_or_queue(
+        &self,
+        owner: &Session,
+        command: &Acquire,
+        give_up: Duration,
+    ) -> Result<Vec<Lease>, Denied> {
         let mut guess = Loaded::guess();
         owner.assume(self, &mut guess);
         for key in &command.keys {
@@ -165,13 +172,14 @@ impl Coord {
                 if done.partial {
                     self.leave_if_refused(owner, command).await?;
                 }
-                self.wait_for_turn(owner, command, busy).await
+                self.wait_for_turn(owner, command, give_up, busy).await
             }
-            Acquired::Deadlock(_) => self.confirm_deadlock(owner, command, done).await,
+            Acquired::Deadlock(_) => self.confirm_deadlock(owner, command, give_up, done).await,
             Acquired::SessionEnded => {
                 owner.mark_ended();
                 Err(Denied::Lost("the session has ended".to_owned()))
             }
+            Acquired::Again => Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
             Acquired::Upgrade(key) => Err(Denied::Invalid(format!(
                 "{key} is held shared by this session: release it before taking it exclusively"
             ))),
@@ -183,12 +191,13 @@ impl Coord {
         &self,
         owner: &Session,
         command: &Acquire,
+        give_up: Duration,
         done: Done<Acquired>,
     ) -> Result<Vec<Lease>, Denied> {
         let decide = |view: &View| acquire::acquire(view, command);
         match self.confirm(done.loaded, decide).await? {
             (Acquired::Deadlock(cycle), _) => Err(Denied::Deadlock(cycle)),
-            _ => Box::pin(self.acquire_or_queue(owner, command)).await,
+            _ => Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
         }
     }
 
@@ -281,6 +290,8 @@ impl Coord {
         let done = self.transact(view, &[], |view| keep::release(view, owner.id(), key, fence)).await?;
         match done.answer {
             Kept::Released | Kept::Renewed(_) => Ok(()),
+            // It was released, only nobody said so, and has gone on to whoever was next.
+            Kept::NotHolder(_) | Kept::NotHeld if done.in_doubt => Ok(()),
             Kept::NotHolder(holders) => Err(Denied::NotHolder(holders)),
             Kept::NotHeld => Err(Denied::NotHeld),
         }

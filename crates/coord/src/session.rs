@@ -51,6 +51,7 @@ struct Inner {
 #[derive(Default)]
 struct News {
     stored: bool,
+    detached: bool,
     ended: bool,
     revoked: Vec<Revoked>,
 }
@@ -194,6 +195,7 @@ impl Session {
     /// From now on nobody keeps the session: its leases stand for themselves.
     pub(crate) fn set_detached(&self) {
         self.lock().keep = Keep::Detached;
+        self.inner.news.send_modify(|news| news.detached = true);
         self.inner.trusted_until_ms.store(u64::MAX, Ordering::Release);
     }
 
@@ -240,6 +242,11 @@ impl WeakSession {
 
     pub(crate) fn upgrade(&self) -> Option<Session> {
         self.inner.upgrade().map(|inner| Session { inner })
+    }
+
+    /// Whether its leases were left to stand for themselves.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.news.borrow().detached
     }
 
     /// Returns when the last handle is gone or the session has ended.

@@ -3,9 +3,10 @@
 //! Nothing waits for this: what has run out is free at read time. It keeps the store from filling with
 //! records of processes that crashed.
 
-use bell_core::end::end_session;
+use bell_core::end::{Faded, end_session, fade};
 use bell_core::key::Key;
 use bell_core::session::{Session as Record, SessionId};
+use bell_core::time::Timestamp;
 use bell_store::info::Limits;
 use bell_store::{Name, Write};
 
@@ -17,7 +18,8 @@ use crate::load::{Loaded, decode};
 const KEYS_PER_COMMIT: usize = 24;
 
 impl Coord {
-    /// Ends every session that has run out or whose process is dead. Answers how many.
+    /// Ends every session that has run out or whose process is dead, and those that nobody keeps alive and
+    /// that have had nothing for a while. Answers how many.
     ///
     /// # Errors
     /// If the store can't be reached.
@@ -30,12 +32,13 @@ impl Coord {
             for (name, record) in &page.records {
                 let session: Record = decode(name, &record.value)?;
                 let id = SessionId::from(name.as_str().trim_start_matches(prefix.as_str()));
-                let is_gone = self.store().presence().is_gone(id.as_str());
-                if is_gone || !session.is_live(page.now) || self.is_idle(&id, &session).await? {
+                if self.is_dead(&id, &session, page.now) {
                     self.end_by_id(&id).await?;
-                    self.store().presence().forget(id.as_str());
-                    ended += 1;
+                } else if session.expires.is_some() || !self.fade(&id).await? {
+                    continue;
                 }
+                self.store().presence().forget(id.as_str());
+                ended += 1;
             }
             match page.records.keys().next_back() {
                 Some(last) if page.more => from = format!("{last}\u{1}"),
@@ -44,17 +47,18 @@ impl Coord {
         }
     }
 
-    /// A session that nobody keeps alive, and none of whose leases stands any more.
-    async fn is_idle(&self, id: &SessionId, session: &Record) -> Result<bool, Denied> {
-        if session.expires.is_some() || !session.waits.is_empty() {
-            return Ok(false);
+    fn is_dead(&self, id: &SessionId, session: &Record, now: Timestamp) -> bool {
+        !session.is_live(now) || self.store().presence().is_gone(id.as_str())
+    }
+
+    /// Whether a session that nobody keeps alive has ended, having had nothing for a while.
+    async fn fade(&self, id: &SessionId) -> Result<bool, Denied> {
+        let held = self.held_keys(id, KEYS_PER_COMMIT).await?;
+        let faded = self.transact(Loaded::default(), &[], |view| fade(view, id, &held)).await?.answer;
+        if faded == Faded::Ended {
+            self.end_by_id(id).await?;
         }
-        for key in self.held_keys(id, Limits::CONTRACT.page).await? {
-            if self.show(&key).await?.holders.iter().any(|holder| holder.session == *id) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(faded == Faded::Ended)
     }
 
     pub(crate) async fn end_by_id(&self, id: &SessionId) -> Result<(), Denied> {

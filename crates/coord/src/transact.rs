@@ -29,6 +29,8 @@ pub(crate) struct Done<A> {
     pub(crate) sent: Duration,
     /// The decision rests on more records than one commit could expect.
     pub(crate) partial: bool,
+    /// A commit got no answer on the way: what was found then may be its own doing.
+    pub(crate) in_doubt: bool,
 }
 
 impl Coord {
@@ -39,6 +41,7 @@ impl Coord {
         extra: &[(Name, Write)],
         decide: impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<Done<A>, Denied> {
+        let mut in_doubt = false;
         for _ in 0..MAX_CONFLICTS {
             let sent = boottime();
             let (answer, changes) = self.decide(&mut loaded, &decide).await?;
@@ -47,7 +50,7 @@ impl Coord {
                     self.reload(&mut loaded).await?;
                     continue;
                 }
-                return Ok(Done { answer, committed: None, loaded, sent, partial: false });
+                return Ok(Done { answer, committed: None, loaded, sent, partial: false, in_doubt });
             }
             let sent = boottime();
             let (txn, partial) = self.txn(&loaded, &changes, extra)?;
@@ -57,11 +60,12 @@ impl Coord {
                     self.clock().told(committed.now);
                     self.apply(&mut loaded, &changes, committed);
                     self.serve_unfinished(&changes).await;
-                    return Ok(Done { answer, committed: Some(committed), loaded, sent, partial });
+                    return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
                 }
                 Ok(Outcome::Conflict(now)) => self.take_conflict(&mut loaded, &expected, &now)?,
                 // It may have happened: every decision recognises its own traces, so look and decide again.
                 Err(error) if error.kind() == Kind::Unknown => {
+                    in_doubt = true;
                     self.reload(&mut loaded).await.map_err(|_| error)?;
                 }
                 Err(error) => return Err(error.into()),

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use bell_core::acquire::{Acquire, Busy};
+use bell_core::acquire::{Acquire, Busy, acquire};
 use bell_core::keep::{Queued, Waiting, look_after};
-use bell_core::view::View;
+use bell_core::view::{Missing, View};
 use bell_store::Watch;
 use bell_store::clock::boottime;
 
@@ -16,12 +16,18 @@ use crate::Coord;
 use crate::denied::Denied;
 use crate::load::Loaded;
 use crate::locking::Lease;
-use crate::session::Session;
+use crate::session::{Keep, Session};
 
 /// How much later each further waiter looks when a lease should have run out: the first one serves the
 /// queue, the others need not look at all.
 const STAGGER: Duration = Duration::from_millis(20);
 const MAX_STAGGER: Duration = Duration::from_secs(2);
+/// A session that nobody keeps alive says every so often that it still waits; if it dies, its place lapses
+/// soon after.
+const SAY_SO_EVERY: Duration = Duration::from_secs(10);
+/// The longest that a waiter sleeps without looking. Those ahead may have changed since it last looked:
+/// only whoever got the key was told.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The least time between two looks: clocks that disagree by a moment must not make a loop spin.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 
@@ -30,24 +36,33 @@ impl Coord {
         &self,
         owner: &Session,
         command: &Acquire,
+        give_up: Duration,
         busy: Busy,
     ) -> Result<Vec<Lease>, Denied> {
-        let give_up = boottime() + command.wait;
+        // Its session has been stored. If it ends now, nothing may bring it back.
+        let command = &Acquire { new_session: None, ..command.clone() };
+        let mut say_so = boottime() + command.wait;
         loop {
             let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
-            let done = self.transact(Loaded::default(), &[], look).await?;
+            let done = self.transact(self.load_place(owner, command).await?, &[], look).await?;
             owner.learn(self, &done);
             let queued = match &done.answer {
                 Waiting::Granted(leases) => return Ok(self.grants(&done, leases)),
                 Waiting::Queued(queued) => queued,
-                Waiting::Gone => return Err(Denied::Lost("the place in the queue has lapsed".to_owned())),
+                // Answered by another request of this session, or lapsed while this process was paused.
+                Waiting::Gone => return Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
             };
-            let time_left = give_up.saturating_sub(boottime());
-            if time_left.is_zero() {
+            let now = boottime();
+            if now >= give_up {
                 let granted = self.leave(owner, &command.request, &command.keys).await?;
                 return granted.ok_or(Denied::TimedOut(Box::new(busy)));
             }
-            let pause = pause(queued, done.loaded.view.now).min(time_left);
+            if now >= say_so {
+                say_so = now + command.wait;
+                self.transact(Loaded::default(), &[], |view| acquire(view, command)).await?;
+                continue;
+            }
+            let pause = pause(queued, done.loaded.view.now).min(give_up.min(say_so) - now);
             // The version this look rests on, not a later one: a grant in between must wake us.
             let name = self.space().session(owner.id());
             let mailbox = Watch::Names(vec![(name.clone(), done.loaded.version(&name))]);
@@ -57,10 +72,28 @@ impl Coord {
             }
         }
     }
+
+    /// The queues and the waiter's own session, read as of one revision: a session read after the queues
+    /// may already tell of a grant that they don't show, and would not change once more to wake anybody.
+    async fn load_place(&self, owner: &Session, command: &Acquire) -> Result<Loaded, Denied> {
+        let mut loaded = Loaded::default();
+        let locks = command.keys.iter().cloned().collect();
+        let place = Missing { locks, sessions: [owner.id().clone()].into() };
+        self.load(&mut loaded, &place).await?;
+        Ok(loaded)
+    }
+}
+
+/// For how long a place in the queue is asked for at once.
+pub(crate) fn slice(keep: Keep, wait: Duration) -> Duration {
+    match keep {
+        Keep::Attended => wait,
+        Keep::Detached => wait.min(SAY_SO_EVERY),
+    }
 }
 
 fn pause(queued: &Queued, now: bell_core::time::Timestamp) -> Duration {
     let ahead = u32::try_from(queued.ahead).unwrap_or(u32::MAX);
     let stagger = STAGGER.saturating_mul(ahead).min(MAX_STAGGER);
-    (queued.recheck.since(now) + stagger).max(MIN_PAUSE)
+    (queued.recheck.since(now).min(MAX_PAUSE) + stagger).max(MIN_PAUSE)
 }

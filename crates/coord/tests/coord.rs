@@ -1,5 +1,7 @@
 //! Read, decide, commit, on a store whose clock the test moves.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +73,8 @@ async fn renewal_extends_from_now_and_keeps_the_fence() {
 async fn a_waiter_takes_over_when_the_holder_runs_out_although_nobody_tells_it() {
     let (coord, clock, _) = world();
     let (one, two) = (detached(), detached());
-    let old = take(&coord, &one, "job:a").await;
+    let short = ask("job:a").ttl(Ttl::new(5 * SECOND).unwrap());
+    let old = coord.acquire(&one, &short).await.unwrap().remove(0);
     let waiting = {
         let (coord, two) = (coord.clone(), two.clone());
         tokio::spawn(async move { coord.acquire(&two, &ask("job:a").wait(MINUTE * 5)).await })
@@ -79,7 +82,7 @@ async fn a_waiter_takes_over_when_the_holder_runs_out_although_nobody_tells_it()
     while coord.show(&key("job:a")).await.unwrap().waiting.is_empty() {
         tokio::task::yield_now().await;
     }
-    clock.advance(MINUTE);
+    clock.advance(5 * SECOND);
     let lease = waiting.await.unwrap().unwrap().remove(0);
     assert!(lease.fence > old.fence);
 }
@@ -113,6 +116,8 @@ async fn a_sweep_clears_away_what_ran_out_and_nothing_else() {
     take(&coord, &dead, "job:a").await;
     clock.advance(MINUTE);
     take(&coord, &alive, "job:b").await;
+    assert_eq!(coord.sweep().await.unwrap(), 0, "a session with nothing left is given time");
+    clock.advance(MINUTE / 2);
     assert_eq!(coord.sweep().await.unwrap(), 1);
     let left: Vec<_> = names(&store).await.into_iter().map(|name| name.to_string()).collect();
     let session = alive.id();
@@ -120,6 +125,36 @@ async fn a_sweep_clears_away_what_ran_out_and_nothing_else() {
         left,
         [format!("held/{session}/job:b"), "lock/job:b".to_owned(), format!("session/{session}")]
     );
+}
+
+#[tokio::test]
+async fn a_session_that_was_about_to_be_swept_lives_on_if_it_takes_something() {
+    let (coord, clock, _) = world();
+    let (session, other) = (detached(), detached());
+    take(&coord, &session, "job:a").await;
+    clock.advance(MINUTE);
+    coord.sweep().await.unwrap();
+    take(&coord, &session, "job:b").await;
+    clock.advance(MINUTE / 2);
+    assert_eq!(coord.sweep().await.unwrap(), 0);
+    assert!(matches!(coord.acquire(&other, &ask("job:b")).await, Err(Denied::Busy(_))));
+}
+
+#[tokio::test]
+async fn a_detached_session_outlives_its_handles() {
+    let (coord, _, _) = world();
+    let session = Session::new(Identity::default(), Keep::Attended).unwrap();
+    take(&coord, &session, "job:a").await;
+    coord.detach(&session).await.unwrap();
+    drop(session);
+    // The keeper's thread sees that the last handle is gone; another session's life passes through it too.
+    let later = Session::new(Identity::default(), Keep::Attended).unwrap();
+    take(&coord, &later, "job:b").await;
+    drop(later);
+    while !coord.show(&key("job:b")).await.unwrap().holders.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(coord.show(&key("job:a")).await.unwrap().holders.len(), 1);
 }
 
 #[tokio::test]

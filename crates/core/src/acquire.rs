@@ -55,6 +55,8 @@ pub enum Acquired {
     SessionEnded,
     /// The caller holds this key shared and asks for it exclusively.
     Upgrade(Key),
+    /// This commit serves others who share the key; ask once more after it.
+    Again,
 }
 
 /// A grant, as its holder sees it.
@@ -102,8 +104,10 @@ pub struct PublicHolder {
     pub fence: Option<Fence>,
     /// For how long it has been held.
     pub held: Duration,
-    /// How long it lasts without renewal.
+    /// How long it lasts from now on without renewal.
     pub left: Duration,
+    /// How long each renewal makes it last.
+    pub ttl: Ttl,
 }
 
 /// The order in which keys are taken, each once.
@@ -127,6 +131,7 @@ pub fn acquire(view: &View, ask: &Acquire) -> Decided<(Acquired, Changes)> {
     if !draft.is_alive(&ask.session)? {
         return Ok((Acquired::SessionEnded, Changes::default()));
     }
+    draft.revive(&ask.session)?;
     // A request for what is free and unwanted looks at nobody else's session: one round trip.
     draft.settle(&ask.keys)?;
     let answer = draft.answer(ask)?;
@@ -139,6 +144,9 @@ impl Draft<'_> {
             return Ok(Acquired::Upgrade(key));
         }
         if self.is_open(ask)? {
+            if self.shares_with_newcomers(ask)? {
+                return Ok(Acquired::Again);
+            }
             return Ok(Acquired::Granted(self.take(ask)?));
         }
         let busy = self.busy(ask)?;
@@ -160,6 +168,16 @@ impl Draft<'_> {
         Ok(Acquired::Queued(busy))
     }
 
+    /// A session that asks for something is not fading. Written down, so that whoever was about to end it
+    /// finds its record changed.
+    fn revive(&mut self, id: &SessionId) -> Decided<()> {
+        if let Some(session) = self.session(id)?.filter(|session| session.fading.is_some()) {
+            let revived = Session { fading: None, ..session.clone() };
+            self.set_session(id, Some(revived));
+        }
+        Ok(())
+    }
+
     /// A key held shared that is asked for exclusively. Two sessions that both did this would wait for
     /// each other for ever, so it is refused rather than queued.
     fn upgrade(&self, ask: &Acquire) -> Decided<Option<Key>> {
@@ -169,6 +187,18 @@ impl Draft<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether this very decision has just given a lease to somebody that the caller would share a key
+    /// with: both would have the same fence.
+    fn shares_with_newcomers(&self, ask: &Acquire) -> Decided<bool> {
+        for key in &ask.keys {
+            let held = self.covering_lease(key, &ask.session, ask.mode)?.is_some();
+            if !held && self.grants_anew(std::slice::from_ref(key))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether every key is held already or free.
@@ -256,9 +286,21 @@ impl Draft<'_> {
         self.set_session(&ask.session, Some(session));
         let waiter = ask.queued(self.now(), elsewhere);
         for key in &ask.keys {
-            self.lock_mut(key)?.queue.push(waiter.clone());
+            let place = self.place_for(key, &waiter)?;
+            self.lock_mut(key)?.queue.insert(place, waiter.clone());
         }
         Ok(())
+    }
+
+    /// Where a new request stands: at the end, unless its session stands further ahead already. A lease
+    /// may end, and an earlier request be given up, while this one waits; were it behind those who waited
+    /// for its session, they would then wait for each other.
+    fn place_for(&self, key: &Key, waiter: &Waiter) -> Decided<usize> {
+        if self.covering_lease(key, &waiter.session, waiter.mode)?.is_some() {
+            return Ok(0);
+        }
+        let queue = &self.lock(key)?.queue;
+        Ok(self.own_place(queue, &waiter.session, waiter.mode).map_or(queue.len(), |place| place + 1))
     }
 }
 

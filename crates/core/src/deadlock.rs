@@ -135,8 +135,8 @@ impl Draft<'_> {
             return Ok(Vec::new());
         }
         let queue = &self.lock(key)?.queue;
-        let place = queue.iter().position(|waiter| waiter.session == *session && waiter.mode.covers(mode));
-        self.blockers(key, session, mode, &queue[..place.unwrap_or(queue.len())])
+        let place = self.own_place(queue, session, mode).unwrap_or(queue.len());
+        self.blockers(key, session, mode, &queue[..place])
     }
 }
 

@@ -63,6 +63,53 @@ fn has_queue(draft: &Draft<'_>, key: &Key) -> bool {
     draft.lock(key).is_ok_and(|lock| !lock.queue.is_empty())
 }
 
+/// What becomes of a session that nobody keeps alive and that has nothing left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faded {
+    /// It was marked, or has been marked for too short a time: look again later.
+    Fading,
+    /// It has ended.
+    Ended,
+    /// It is kept alive, holds or waits.
+    InUse,
+}
+
+/// How long a session must have had nothing before it is ended: whoever has its token may be about to
+/// use it.
+const FADE: Duration = Duration::from_secs(30);
+
+/// Ends a session that lives by its leases alone and has none left (`held` are those it may have), in two
+/// steps: it is marked first, and whatever it takes in between clears the mark.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn fade(view: &View, id: &SessionId, held: &[Key]) -> Decided<(Faded, Changes)> {
+    let mut draft = Draft::new(view);
+    draft.need_sessions([id])?;
+    draft.need_locks(held)?;
+    let Some(mut session) = draft.session(id)?.cloned() else {
+        return Ok((Faded::Ended, Changes::default()));
+    };
+    let mut in_use = session.expires.is_some() || !session.waits.is_empty();
+    for key in held {
+        let lease = draft.lock(key)?.held_by(id);
+        in_use |= lease.is_some_and(|lease| view.now < lease.expires);
+    }
+    match session.fading {
+        _ if in_use => Ok((Faded::InUse, Changes::default())),
+        Some(since) if view.now.since(since) >= FADE => {
+            let ((), changes) = end_session(view, id, held)?;
+            Ok((Faded::Ended, changes))
+        }
+        Some(_) => Ok((Faded::Fading, Changes::default())),
+        None => {
+            session.fading = Some(view.now);
+            draft.set_session(id, Some(session));
+            Ok((Faded::Fading, draft.into_changes()))
+        }
+    }
+}
+
 /// Takes a key from whoever holds it, tells them through their sessions, and grants it to whoever is
 /// next. Answers with those who held it; none: nobody did.
 ///

@@ -75,6 +75,7 @@ impl Draft<'_> {
             fence: holder.fence,
             held: self.now().since(holder.since),
             left: holder.expires.since(self.now()),
+            ttl: holder.ttl,
         })
     }
 }

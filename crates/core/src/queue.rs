@@ -1,7 +1,8 @@
 //! Who comes next: dropping the dead, granting to those whose turn it is.
 //!
-//! A key's queue is served strictly in order. A request for several keys stands in each of their queues
-//! and is granted on all of them in one step; until then nobody who came later overtakes it on any.
+//! A key's queue is served in order: nobody passes anybody but those it can share with. A request for
+//! several keys stands in each of their queues and is granted on all of them in one step; until then
+//! nobody who came later, and can't share with it, overtakes it on any.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ const SETTLE_BUDGET: usize = 24;
 impl Draft<'_> {
     /// Brings keys up to date: ends what has run out, then grants to waiters for as long as that is
     /// possible. A grant or a removal that concerns other keys brings those up to date too. What does not
-    /// fit into one commit is noted as unfinished.
+    /// fit into one commit is noted as unfinished: a commit gives one new lease of a key, since its
+    /// revision is the fence of every lease it gives.
     pub(crate) fn settle<'k>(&mut self, keys: impl IntoIterator<Item = &'k Key>) -> Decided<()> {
         let mut unsettled: BTreeSet<Key> = keys.into_iter().cloned().collect();
         while let Some(key) = unsettled.pop_first() {
@@ -31,6 +33,10 @@ impl Draft<'_> {
                 if !self.is_waiting(&next)? {
                     self.remove_waiter(&next, &key)?;
                 } else if self.is_grantable(&next, &key)? {
+                    if self.grants_anew(keys_of(&next, &key))? {
+                        self.leave_unfinished(&key);
+                        break;
+                    }
                     self.grant_waiter(&next, &key)?;
                 } else if lets_others_by(self.lock(&key)?, &next) {
                     passed += 1;
@@ -64,6 +70,16 @@ impl Draft<'_> {
         ahead: &[Waiter],
     ) -> Decided<bool> {
         Ok(self.blockers(key, session, mode, ahead)?.is_empty())
+    }
+
+    /// Whether this decision gives out a new lease of one of these keys already.
+    pub(crate) fn grants_anew(&self, keys: &[Key]) -> Decided<bool> {
+        for key in keys {
+            if self.lock(key)?.has_new_grant() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The sessions that stand between a request and a key.
@@ -133,6 +149,13 @@ impl Draft<'_> {
             Some(lease) if self.is_held(lease)? => Ok(Some(lease)),
             _ => Ok(None),
         }
+    }
+
+    /// Where a session first waits for a key in such a way that it need not wait for it again.
+    pub(crate) fn own_place(&self, queue: &[Waiter], session: &SessionId, mode: Mode) -> Option<usize> {
+        queue.iter().position(|waiter| {
+            waiter.session == *session && waiter.mode.covers(mode) && self.now() < waiter.until
+        })
     }
 
     /// Takes out of a queue what a session asked for there and holds by now, wherever it stands: it must

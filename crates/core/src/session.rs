@@ -140,6 +140,9 @@ pub struct Session {
     /// themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
+    /// Since when it was found to have nothing left that keeps it: cleared by whatever it takes next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fading: Option<Timestamp>,
     /// What it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
@@ -151,7 +154,7 @@ pub struct Session {
 impl Session {
     /// A session that has neither taken nor wanted anything yet.
     pub fn new(who: Identity, proof: Proof, expires: Option<Timestamp>) -> Self {
-        Self { who, proof, expires, waits: Vec::new(), revoked: Vec::new() }
+        Self { who, proof, expires, fading: None, waits: Vec::new(), revoked: Vec::new() }
     }
 
     /// Whether it has not run out.

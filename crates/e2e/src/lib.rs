@@ -1,1 +1,9 @@
-//! Tests of the whole, and of how the workspace is built. There is no code here; see `tests/`.
+//! The real servers that tests start, each on a free port and in a folder of its own. The tests of the
+//! workspace itself are in `tests/`.
+//!
+//! A server ends with the value that started it, and with the test's process however that ends. A test that
+//! needs one which is not installed fails with the command that installs it.
+
+mod server;
+
+pub use server::{Server, free_port};

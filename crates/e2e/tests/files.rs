@@ -8,8 +8,8 @@ fn root() -> PathBuf {
 }
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry of it").path();
         if path.is_dir() {
             if !path.ends_with("target") && !path.ends_with(".git") {
                 sources(&path, found);

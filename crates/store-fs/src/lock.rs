@@ -20,7 +20,7 @@ use crate::dir::{Dir, MARKER, Opening};
 use crate::fault;
 
 /// How long a commit waits for the lock. A batch takes milliseconds; whoever holds the lock for longer is
-/// stopped or stuck, and callers must hear that they hold nothing while their own deadlines run.
+/// stopped, or waits for a disk that does not answer, and callers must hear that they hold nothing while their own deadlines run.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long it waits for its turn: a process stopped in the turnstile costs the others no more than this.

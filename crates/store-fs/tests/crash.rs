@@ -1,5 +1,7 @@
 //! Killed at any moment, or betrayed by the disk: what was answered stays, and revisions never go back.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::collections::BTreeMap;

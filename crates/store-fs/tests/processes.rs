@@ -1,5 +1,7 @@
 //! Several processes on one folder.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! A folder on this machine's disk passes the store suite.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,16 +9,11 @@ use bell_store::suite::{self, Fixture};
 use bell_store::{Result, Store};
 use bell_store_fs::Folder;
 
-#[expect(clippy::unwrap_used, reason = "no test without a folder")]
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().unwrap()
-}
-
 struct InFolder(tempfile::TempDir);
 
 impl InFolder {
     fn new() -> Self {
-        Self(folder())
+        Self(tempfile::tempdir().unwrap())
     }
 }
 

@@ -64,6 +64,6 @@ fn hint(kind: Kind) -> &'static str {
             "Run as the user who owns the file, or give this user access to it and its folder."
         }
         Kind::Invalid => "Store less in one record.",
-        Kind::TooNew | Kind::Unsupported => "",
+        Kind::TooNew | Kind::Unsupported | Kind::Rewound => "",
     }
 }

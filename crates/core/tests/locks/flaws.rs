@@ -1,13 +1,9 @@
-//! The checks can fail: each known way to get it wrong is found by the search, or by a few lines.
+//! The checks can fail: each known way to get it wrong is found by the search.
 
 use bell_core::lock::Mode;
 
 use crate::exhaustive::{Setting, search};
-use crate::support::check;
-use crate::support::names::{LONG, TTL, ask, key, session};
-use crate::support::op::{LeaseName, Op};
-use crate::support::talk::Vary;
-use crate::support::world::{Flaw, World};
+use crate::support::world::Flaw;
 
 const SETTING: Setting = Setting { modes: [Mode::Exclusive; 3], undecided: 1, ticks: 2 };
 

@@ -44,7 +44,7 @@ fn a_held_key_is_busy_and_names_its_holder() {
 fn asking_without_waiting_leaves_no_trace() {
     let mut world = World::with(&["ann", "bob"]);
     world.take(ask("ann", "r1", &["a"]));
-    let decision = world.decide(Op::Acquire(ask("bob", "r2", &["a"])));
+    let decision = world.decide(Op::acquire(ask("bob", "r2", &["a"])));
     assert!(decision.changes.is_empty());
 }
 
@@ -165,8 +165,8 @@ fn an_ended_session_gets_nothing() {
 #[test]
 fn of_two_who_saw_the_key_free_only_one_gets_it() {
     let mut world = World::with(&["ann", "bob"]);
-    let ann = world.decide(Op::Acquire(ask("ann", "r1", &["a"])));
-    let bob = world.decide(Op::Acquire(ask("bob", "r2", &["a"])));
+    let ann = world.decide(Op::acquire(ask("ann", "r1", &["a"])));
+    let bob = world.decide(Op::acquire(ask("bob", "r2", &["a"])));
     assert!(world.finish(&bob).is_ok());
     assert_eq!(world.finish(&ann), Err(Conflict));
     assert!(matches!(world.acquire(ask("ann", "r1", &["a"])), Acquired::Busy(_)));
@@ -175,7 +175,7 @@ fn of_two_who_saw_the_key_free_only_one_gets_it() {
 #[test]
 fn a_free_key_is_decided_without_looking_at_anybody_else() {
     let world = World::with(&["ann", "bob"]);
-    let decision = world.decide(Op::Acquire(ask("ann", "r1", &["a"])));
+    let decision = world.decide(Op::acquire(ask("ann", "r1", &["a"])));
     assert_eq!(decision.view.sessions.len(), 1);
     assert_eq!(decision.view.locks.len(), 1);
 }

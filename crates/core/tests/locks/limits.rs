@@ -45,7 +45,7 @@ fn a_full_queue_takes_nobody_until_somebody_left() {
     world.revision += 1;
     world.locks.insert(key("a"), std::sync::Arc::new((world.revision, lock)));
 
-    let decision = world.decide(Op::Acquire(ask("bob", "r2", &["a"]).waiting()));
+    let decision = world.decide(Op::acquire(ask("bob", "r2", &["a"]).waiting()));
     assert!(decision.changes.is_empty());
     let Answer::Acquired(Acquired::Busy(busy)) = decision.answer else { panic!("the queue is full") };
     assert_eq!((busy.queue_full, busy.waiting), (true, MAX_WAITERS));
@@ -53,7 +53,7 @@ fn a_full_queue_takes_nobody_until_somebody_left() {
     let last = &many[MAX_WAITERS - 1];
     let leave = world.decide(Op::Leave(queued(last, last, &["a"])));
     assert_eq!(world.commit(&leave), Ok(Answer::Left(Left::Gone)));
-    let retry = world.decide(Op::Acquire(ask("bob", "r2", &["a"]).waiting()));
+    let retry = world.decide(Op::acquire(ask("bob", "r2", &["a"]).waiting()));
     assert!(matches!(retry.answer, Answer::Acquired(Acquired::Queued(_))));
 }
 
@@ -64,7 +64,7 @@ fn a_long_service_is_done_in_several_commits_that_each_fit() {
     world.take(ask("ann", "r-ann", &["a"]));
     for name in &sharers {
         world.mortal(name, LONG);
-        let wait = world.decide(Op::Acquire(ask(name, name, &["a"]).shared().waiting()));
+        let wait = world.decide(Op::acquire(ask(name, name, &["a"]).shared().waiting()));
         world.commit(&wait).expect("nothing moved");
     }
     let mut next = world.decide(Op::End { session: session("ann"), held: keys(&["a"]) });
@@ -82,7 +82,7 @@ fn a_long_service_is_done_in_several_commits_that_each_fit() {
     }
     assert!(commits > 1);
     assert_eq!(world.holders("a").len(), sharers.len());
-    assert!(world.could_be_granted().is_empty());
+    assert!(world.forgotten().is_empty());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn nobody_overtakes_a_queue_that_is_not_served_to_its_end() {
     for name in &held {
         assert!(matches!(world.acquire(ask("zoe", "r", &[name])), Acquired::Busy(_)));
     }
-    while !world.could_be_granted().is_empty() {
+    while !world.forgotten().is_empty() {
         world.serve(&texts(&held));
     }
     let served = held.iter().zip(&waiters).all(|(name, waiter)| world.holders(name) == [waiter.as_str()]);

@@ -152,8 +152,8 @@ fn those_who_queue_at_the_same_moment_conflict_and_neither_is_lost() {
     for name in ["bob", "cid"] {
         world.mortal(name, TTL);
     }
-    let bob = world.decide(Op::Acquire(ask("bob", "r1", &["a"]).waiting()));
-    let cid = world.decide(Op::Acquire(ask("cid", "r2", &["a"]).waiting()));
+    let bob = world.decide(Op::acquire(ask("bob", "r1", &["a"]).waiting()));
+    let cid = world.decide(Op::acquire(ask("cid", "r2", &["a"]).waiting()));
     assert!(world.finish(&cid).is_ok());
     assert_eq!(world.finish(&bob), Err(Conflict));
     world.queue(ask("bob", "r1", &["a"]));

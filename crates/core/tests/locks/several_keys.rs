@@ -85,6 +85,17 @@ fn a_dead_one_who_wanted_several_keys_blocks_none_of_them() {
 }
 
 #[test]
+fn a_lease_that_ran_out_on_one_key_does_not_hold_up_the_others() {
+    let mut world = World::with(&["ann", "bob", "cid"]);
+    world.take(ask("ann", "r1", &["a"]).lasting(TTL * 2));
+    world.take(ask("bob", "r2", &["b"]));
+    world.queue(ask("cid", "r3", &["a", "b"]));
+    world.pass(TTL);
+    world.release("ann", "a", None);
+    assert_eq!((world.holders("a"), world.holders("b")), (vec!["cid".into()], vec!["cid".into()]));
+}
+
+#[test]
 fn what_was_held_before_keeps_its_fence_when_more_is_asked_for() {
     let mut world = World::with(&["ann"]);
     let first = world.take(ask("ann", "r1", &["a"])).remove(0);
@@ -125,7 +136,7 @@ fn one_who_holds_a_key_does_not_queue_behind_those_who_wait_for_it() {
 #[test]
 fn a_grant_of_several_keys_conflicts_if_any_of_them_moved() {
     let mut world = World::with(&["ann", "bob"]);
-    let both = world.decide(Op::Acquire(ask("ann", "r1", &["a", "b"])));
+    let both = world.decide(Op::acquire(ask("ann", "r1", &["a", "b"])));
     world.take(ask("bob", "r2", &["b"]));
     assert_eq!(world.finish(&both), Err(Conflict));
     assert!(world.holders("a").is_empty());

@@ -127,3 +127,26 @@ fn later_sharers_have_higher_fences() {
     let bob = world.take(ask("bob", "r2", &["a"]).shared())[0].fence;
     assert!(bob > ann);
 }
+
+#[test]
+fn sharers_who_waited_together_have_fences_of_their_own() {
+    let mut world = World::with(&["ann", "bob", "cid", "dan"]);
+    world.take(ask("ann", "r-ann", &["a"]));
+    for name in ["bob", "cid"] {
+        world.queue(ask(name, name, &["a"]).shared());
+    }
+    world.release("ann", "a", None);
+    world.take(ask("dan", "r-dan", &["a"]).shared());
+    let fences = ["bob", "cid", "dan"].map(|name| world.fence(name, "a"));
+    assert!(fences.iter().all(Option::is_some) && fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+#[test]
+fn a_sharer_who_comes_while_others_are_served_has_a_fence_of_its_own() {
+    let mut world = World::with(&["ann", "bob", "cid"]);
+    world.take(ask("ann", "r-ann", &["a"]));
+    world.queue(ask("bob", "r-bob", &["a"]).shared());
+    world.crash("ann");
+    world.take(ask("cid", "r-cid", &["a"]).shared());
+    assert!(world.fence("cid", "a") > world.fence("bob", "a"));
+}

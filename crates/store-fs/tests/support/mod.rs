@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use bell_store::record::{Name, Revision};
 use bell_store::txn::{Committed, Expect, Outcome, Stamp, Txn, Write};
-use bell_store::{Result, Store};
+use bell_store::{Error, Kind, Result, Store};
 use bell_store_fs::Folder;
 
 const ROLE: &str = "BELL_TEST_ROLE";
@@ -112,13 +112,13 @@ pub(crate) async fn create(store: &dyn Store, name: &str, value: &[u8]) -> Resul
         writes: vec![(name.into(), Write::Put(value.to_vec(), Stamp::New))],
         ..Txn::default()
     };
-    Ok(committed(store.commit(txn).await?))
+    commit(store, txn).await
 }
 
 /// Puts a record, whatever is there.
 pub(crate) async fn put(store: &dyn Store, name: &str, value: &[u8]) -> Result<Committed> {
     let writes = vec![(name.into(), Write::Put(value.to_vec(), Stamp::New))];
-    Ok(committed(store.commit(Txn { writes, ..Txn::default() }).await?))
+    commit(store, Txn { writes, ..Txn::default() }).await
 }
 
 /// Adds one to a number, as often as it takes.
@@ -131,7 +131,7 @@ pub(crate) async fn increment(store: &dyn Store, name: &str) {
             writes: vec![(name.into(), Write::Put(value.to_string().into_bytes(), Stamp::Keep))],
             ..Txn::default()
         };
-        match store.commit(txn).await.unwrap() {
+        match patiently(store, txn).await.unwrap() {
             Outcome::Committed(_) => return,
             Outcome::Conflict(current) => seen = current,
         }
@@ -145,12 +145,33 @@ pub(crate) fn number(value: &[u8]) -> u64 {
 
 /// Opens a folder that must open.
 pub(crate) fn open(folder: &Path) -> Folder {
-    Folder::open(folder).unwrap_or_else(|error| panic!("could not {error}; {}", error.advice()))
+    loop {
+        match Folder::open(folder) {
+            Ok(store) => return store,
+            Err(error) if is_busy(&error) => {}
+            Err(error) => panic!("could not {error}; {}", error.advice()),
+        }
+    }
 }
 
-fn committed(outcome: Outcome) -> Committed {
-    match outcome {
-        Outcome::Committed(committed) => committed,
+async fn commit(store: &dyn Store, txn: Txn) -> Result<Committed> {
+    match patiently(store, txn).await? {
+        Outcome::Committed(committed) => Ok(committed),
         Outcome::Conflict(seen) => panic!("unexpected conflict: {seen:?}"),
     }
+}
+
+/// A disk that does not answer for a minute is no reason for a test to fail: another process holds the lock for as
+/// long as its sync takes.
+async fn patiently(store: &dyn Store, txn: Txn) -> Result<Outcome> {
+    loop {
+        match store.commit(txn.clone()).await {
+            Err(error) if is_busy(&error) => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn is_busy(error: &Error) -> bool {
+    error.kind() == Kind::Unavailable && error.to_string().contains("does not let go")
 }

@@ -1,24 +1,33 @@
 //! A state as bytes that are equal for states that can't be told apart: times as distances from now,
-//! fences as ranks, requests by whose they are.
+//! fences as ranks, requests by whose they are, actors by what they do.
 
 use bell_core::key::Key;
 use bell_core::lock::{Fence, Lock, Mode};
 use bell_core::session::{RequestId, SessionId};
 use bell_core::time::Timestamp;
 
-use super::node::{Actor, Node, TICK, names};
+use super::node::{ACTORS, Actor, KEYS, Node, TICK};
 use crate::support::op::Op;
 
 /// Further away than time can pass in a search.
 const NEVER: u8 = u8::MAX;
 
+/// Actors in the order in which they are written.
+type Order = [usize; ACTORS];
+
 impl Node {
+    /// The first two actors are alike: a state and the one with them exchanged are one.
     pub(crate) fn canonical(&self) -> Vec<u8> {
+        self.bytes([0, 1, 2]).min(self.bytes([1, 0, 2]))
+    }
+
+    fn bytes(&self, order: Order) -> Vec<u8> {
         let mut bytes = vec![self.ticks, self.crashes];
-        for (k, key) in names().iter().enumerate() {
-            self.write_lock(key, k, &mut bytes);
+        for (k, key) in KEYS.iter().enumerate() {
+            self.write_lock(key, k, order, &mut bytes);
         }
-        for actor in &self.actors {
+        for n in order {
+            let actor = &self.actors[n];
             self.write_session(actor, &mut bytes);
             bytes.push(actor.waits.as_ref().map_or(0, |waits| keys_mask(&waits.keys)));
             write_pending(self, actor, &mut bytes);
@@ -26,24 +35,32 @@ impl Node {
         bytes
     }
 
-    fn write_lock(&self, key: &Key, k: usize, bytes: &mut Vec<u8>) {
+    fn write_lock(&self, key: &Key, k: usize, order: Order, bytes: &mut Vec<u8>) {
         const NOBODY: &Lock = &Lock { holders: Vec::new(), queue: Vec::new() };
         let lock = self.world.lock(key).unwrap_or(NOBODY);
         let ranks = self.fences(lock, k);
         let rank = |fence: Option<Fence>| fence.and_then(|f| ranks.iter().position(|other| *other == f));
         bytes.push(lock.holders.len() as u8);
         for holder in &lock.holders {
-            bytes.extend([self.number(&holder.session), mode(holder.mode), self.ticks_until(holder.expires)]);
+            bytes.extend([
+                self.number(&holder.session, order),
+                mode(holder.mode),
+                self.ticks_until(holder.expires),
+            ]);
             bytes.push(rank(holder.fence).map_or(NEVER, |rank| rank as u8));
             bytes.push(self.is_current(&holder.session, &holder.request));
         }
         bytes.push(lock.queue.len() as u8);
         for waiter in &lock.queue {
-            bytes.extend([self.number(&waiter.session), mode(waiter.mode), self.ticks_until(waiter.until)]);
+            bytes.extend([
+                self.number(&waiter.session, order),
+                mode(waiter.mode),
+                self.ticks_until(waiter.until),
+            ]);
             bytes.extend([keys_mask(&waiter.keys), self.is_current(&waiter.session, &waiter.request)]);
         }
-        for actor in &self.actors {
-            bytes.push(rank(actor.leases[k]).map_or(NEVER, |rank| rank as u8));
+        for n in order {
+            bytes.push(rank(self.actors[n].leases[k]).map_or(NEVER, |rank| rank as u8));
         }
     }
 
@@ -68,8 +85,8 @@ impl Node {
         fences
     }
 
-    fn number(&self, id: &SessionId) -> u8 {
-        self.actors.iter().position(|actor| actor.id == *id).map_or(NEVER, |n| n as u8)
+    fn number(&self, id: &SessionId, order: Order) -> u8 {
+        order.iter().position(|n| self.actors[*n].id == *id).map_or(NEVER, |n| n as u8)
     }
 
     fn is_current(&self, id: &SessionId, request: &RequestId) -> u8 {
@@ -102,8 +119,7 @@ fn write_pending(node: &Node, actor: &Actor, bytes: &mut Vec<u8>) {
 }
 
 fn keys_mask(keys: &[Key]) -> u8 {
-    let [a, b] = names();
-    u8::from(keys.contains(&a)) + 2 * u8::from(keys.contains(&b))
+    u8::from(keys.contains(&KEYS[0])) + 2 * u8::from(keys.contains(&KEYS[1]))
 }
 
 fn mode(mode: Mode) -> u8 {

@@ -1,5 +1,6 @@
 //! A state of the small world, and what may happen in it.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bell_core::acquire::{Acquire, Acquired, Lease};
@@ -26,6 +27,7 @@ const MORTAL: usize = 2;
 /// What a search varies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
+    /// How each actor asks; the first two alike.
     pub(crate) modes: [Mode; ACTORS],
     /// How many decisions may be made and not committed yet.
     pub(crate) undecided: usize,
@@ -35,7 +37,7 @@ pub(crate) struct Setting {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) world: World,
+    pub(crate) world: Arc<World>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) ticks: u8,
     pub(crate) crashes: u8,
@@ -49,7 +51,7 @@ pub(crate) struct Actor {
     /// The lease it thinks it has on each key.
     pub(crate) leases: [Option<Fence>; 2],
     pub(crate) waits: Option<Request>,
-    pub(crate) pending: Option<Decision>,
+    pub(crate) pending: Option<Arc<Decision>>,
     asked: u32,
 }
 
@@ -84,6 +86,9 @@ pub(crate) enum Keys {
     Both,
 }
 
+/// An action, the state it leads to, and what happened on the way.
+pub(crate) type Successor = (Move, Node, Event);
+
 /// What an action led to.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
@@ -92,9 +97,8 @@ pub(crate) struct Event {
     pub(crate) is_handover: bool,
 }
 
-pub(crate) fn names() -> [Key; 2] {
-    [key("a"), key("b")]
-}
+/// The two keys.
+pub(crate) static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| [key("a"), key("b")]);
 
 impl Node {
     pub(crate) fn start(setting: Setting, flaw: Option<Flaw>) -> Self {
@@ -107,85 +111,80 @@ impl Node {
             world.add_session(&id, new_session(&id, ends));
             actors.push(Actor { id, mode, leases: [None; 2], waits: None, pending: None, asked: 0 });
         }
-        Self { world, actors, ticks: setting.ticks, crashes: 1 }
+        Self { world: Arc::new(world), actors, ticks: setting.ticks, crashes: 1 }
     }
 
-    pub(crate) fn moves(&self, setting: Setting) -> Vec<Move> {
-        let mut moves = Vec::new();
+    /// Every state that one action leads to, with that action. A rule that an action breaks comes instead.
+    pub(crate) fn successors(&self, setting: Setting) -> Result<Vec<Successor>, (Move, Broken)> {
+        let mut found = Vec::new();
         let undecided = self.actors.iter().filter(|actor| actor.pending.is_some()).count();
         for (n, actor) in self.actors.iter().enumerate() {
             if self.world.gone.contains(&actor.id) {
                 continue;
             }
             if self.crashes > 0 {
-                moves.push(Move::Crash(n));
+                found.push((Move::Crash(n), self.crashed(n), Event::default()));
             }
-            if actor.pending.is_some() {
-                moves.push(Move::Commit(n));
+            if let Some(decision) = &actor.pending {
+                let action = Move::Commit(n);
+                let (next, event) = self.finished(n, decision).map_err(|broken| (action, broken))?;
+                found.push((action, next, event));
                 continue;
             }
             for deed in actor.deeds(n) {
-                moves.push(Move::Act(n, deed));
-                if undecided < setting.undecided {
-                    moves.push(Move::Decide(n, deed));
+                let decision = Arc::new(self.world.decide(actor.op(deed)));
+                let action = Move::Act(n, deed);
+                let (next, event) = self.finished(n, &decision).map_err(|broken| (action, broken))?;
+                found.push((action, next, event));
+                if undecided < setting.undecided && !decision.changes.is_empty() {
+                    let mut next = self.clone();
+                    next.actors[n].pending = Some(decision);
+                    found.push((Move::Decide(n, deed), next, Event::default()));
                 }
             }
         }
         if self.ticks > 0 {
-            moves.push(Move::Tick);
+            found.push((Move::Tick, self.later(), Event::default()));
         }
-        moves
+        Ok(found)
     }
 
-    /// The state after an action; `None`: a decision that changes nothing is no state of its own.
-    pub(crate) fn after(&self, action: Move) -> Result<Option<(Self, Event)>, Broken> {
+    fn crashed(&self, n: usize) -> Self {
         let mut next = self.clone();
-        let mut event = Event::default();
-        match action {
-            Move::Tick => {
-                next.world.pass(TICK);
-                next.ticks -= 1;
-            }
-            Move::Crash(n) => {
-                next.world.gone.insert(self.actors[n].id.clone());
-                next.crashes -= 1;
-            }
-            Move::Decide(n, deed) => {
-                let decision = next.decide(n, deed);
-                if decision.changes.is_empty() {
-                    return Ok(None);
-                }
-                next.actors[n].pending = Some(decision);
-            }
-            Move::Act(n, deed) => {
-                let decision = next.decide(n, deed);
-                next.finish(n, &decision, &mut event)?;
-            }
-            Move::Commit(n) => {
-                let Some(decision) = next.actors[n].pending.take() else { return Ok(None) };
-                next.finish(n, &decision, &mut event)?;
-            }
-        }
-        event.conflicts = next.drop_conflicts();
-        Ok(Some((next, event)))
+        Arc::make_mut(&mut next.world).gone.insert(self.actors[n].id.clone());
+        next.crashes -= 1;
+        next
     }
 
-    fn decide(&mut self, n: usize, deed: Deed) -> Decision {
-        let op = self.actors[n].op(deed);
-        self.world.decide(op)
+    fn later(&self) -> Self {
+        let mut next = self.clone();
+        Arc::make_mut(&mut next.world).pass(TICK);
+        next.ticks -= 1;
+        next.drop_conflicts();
+        next
     }
 
-    fn finish(&mut self, n: usize, decision: &Decision, event: &mut Event) -> Result<(), Broken> {
-        let before = self.world.clone();
-        let Ok(answer) = self.world.commit(decision) else { return Ok(()) };
-        check::commit(&before, decision, &self.world)?;
+    fn finished(&self, n: usize, decision: &Decision) -> Result<(Self, Event), Broken> {
+        let mut next = self.clone();
+        let actor = &mut next.actors[n];
+        actor.pending = None;
+        let mut answer = decision.answer.clone();
         if !decision.changes.is_empty() {
-            check::state(&self.world)?;
+            let Ok(stamped) = Arc::make_mut(&mut next.world).commit(decision) else {
+                return Ok((next, Event::default()));
+            };
+            answer = stamped;
+            check::state(&next.world)?;
         }
-        event.is_deadlock = matches!(answer, Answer::Acquired(Acquired::Deadlock(_)));
-        event.is_handover = matches!(&answer, Answer::Waiting(Waiting::Granted(_)));
-        self.actors[n].hear(&decision.op, answer);
-        Ok(())
+        check::commit(&self.world, decision, &next.world)?;
+        let mut event = Event {
+            is_deadlock: matches!(answer, Answer::Acquired(Acquired::Deadlock(_))),
+            is_handover: matches!(answer, Answer::Waiting(Waiting::Granted(_))),
+            ..Event::default()
+        };
+        actor.hear(&decision.op, answer);
+        event.conflicts = next.drop_conflicts();
+        Ok((next, event))
     }
 
     /// A decision on what has moved since can only conflict: its actor decides again.
@@ -222,12 +221,13 @@ impl Actor {
         deeds
     }
 
-    fn op(&mut self, deed: Deed) -> Op {
-        let lease = |k: usize| LeaseName { session: self.id.clone(), key: names()[k].clone(), fence: self.leases[k] };
+    fn op(&self, deed: Deed) -> Op {
+        let lease =
+            |k: usize| LeaseName { session: self.id.clone(), key: KEYS[k].clone(), fence: self.leases[k] };
         match (deed, &self.waits) {
-            (Deed::Try(keys), _) => Op::Acquire(self.ask(keys, Duration::ZERO)),
-            (Deed::WaitNear(keys), _) => Op::Acquire(self.ask(keys, NEAR)),
-            (Deed::WaitFar(keys), _) => Op::Acquire(self.ask(keys, FAR)),
+            (Deed::Try(keys), _) => Op::acquire(self.ask(keys, Duration::ZERO)),
+            (Deed::WaitNear(keys), _) => Op::acquire(self.ask(keys, NEAR)),
+            (Deed::WaitFar(keys), _) => Op::acquire(self.ask(keys, FAR)),
             (Deed::Release(k), _) => Op::Release(lease(k)),
             (Deed::Renew(k), _) => Op::Renew { lease: lease(k), ttl: None },
             (Deed::LookAfter, Some(waits)) => Op::LookAfter(waits.clone()),
@@ -237,14 +237,13 @@ impl Actor {
         }
     }
 
-    fn ask(&mut self, keys: Keys, wait: Duration) -> Acquire {
-        self.asked += 1;
+    fn ask(&self, keys: Keys, wait: Duration) -> Acquire {
         Acquire {
             session: self.id.clone(),
             request: request(&format!("{}-{}", self.id, self.asked)),
             keys: match keys {
-                Keys::One(k) => vec![names()[k].clone()],
-                Keys::Both => names().to_vec(),
+                Keys::One(k) => vec![KEYS[k].clone()],
+                Keys::Both => KEYS.to_vec(),
             },
             mode: self.mode,
             ttl: ttl(LEASE),
@@ -254,6 +253,8 @@ impl Actor {
     }
 
     fn hear(&mut self, op: &Op, answer: Answer) {
+        // The next request is another one.
+        self.asked += u32::from(matches!(op, Op::Acquire(_)));
         match (op, answer) {
             (Op::Acquire(ask), Answer::Acquired(Acquired::Queued(_))) => {
                 let (session, request) = (ask.session.clone(), ask.request.clone());
@@ -267,7 +268,7 @@ impl Actor {
             (_, Answer::Waiting(Waiting::Gone) | Answer::Left(Left::Gone)) => self.waits = None,
             (Op::Renew { .. }, Answer::Kept(Kept::Renewed(_))) => {}
             (Op::Renew { lease, .. } | Op::Release(lease), Answer::Kept(_)) => {
-                let own = names().iter().position(|name| *name == lease.key);
+                let own = KEYS.iter().position(|name| *name == lease.key);
                 self.leases[own.expect("one of the two keys")] = None;
             }
             _ => {}
@@ -276,7 +277,7 @@ impl Actor {
 
     fn hold(&mut self, leases: &[Lease]) {
         for lease in leases {
-            let own = names().iter().position(|name| *name == lease.key);
+            let own = KEYS.iter().position(|name| *name == lease.key);
             self.leases[own.expect("one of the two keys")] = lease.fence;
         }
     }

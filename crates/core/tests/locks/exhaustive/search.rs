@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::node::{Move, Node, Setting};
+use super::node::{Event, Move, Node, Setting};
 use crate::support::check::Broken;
 use crate::support::world::Flaw;
 
@@ -23,27 +23,21 @@ pub(crate) fn search(setting: Setting, flaw: Option<Flaw>, actions: usize) -> Fo
     let start = Node::start(setting, flaw);
     let mut seen = HashSet::from([start.canonical()]);
     let mut layer = vec![(start, Vec::new())];
-    for _ in 0..actions {
+    for left in (0..actions).rev() {
         let mut next = Vec::new();
         for (node, trail) in &layer {
-            for action in node.moves(setting) {
-                let trail = || [trail.as_slice(), &[action]].concat();
-                match node.after(action) {
-                    Ok(Some((after, event))) => {
-                        found.transitions += 1;
-                        found.conflicts += event.conflicts;
-                        found.deadlocks += usize::from(event.is_deadlock);
-                        found.handovers += usize::from(event.is_handover);
-                        if seen.insert(after.canonical()) {
-                            next.push((after, trail()));
-                        }
-                    }
-                    Ok(None) => {}
-                    Err(broken) => {
-                        found.broken = Some((broken, trail()));
-                        found.states = seen.len();
-                        return found;
-                    }
+            let successors = match node.successors(setting) {
+                Ok(successors) => successors,
+                Err((action, broken)) => {
+                    found.broken = Some((broken, [trail.as_slice(), &[action]].concat()));
+                    return found;
+                }
+            };
+            for (action, after, event) in successors {
+                found.count(&event);
+                // From the last layer nothing goes on.
+                if seen.insert(after.canonical()) && left > 0 {
+                    next.push((after, [trail.as_slice(), &[action]].concat()));
                 }
             }
         }
@@ -51,4 +45,13 @@ pub(crate) fn search(setting: Setting, flaw: Option<Flaw>, actions: usize) -> Fo
     }
     found.states = seen.len();
     found
+}
+
+impl Found {
+    fn count(&mut self, event: &Event) {
+        self.transitions += 1;
+        self.conflicts += event.conflicts;
+        self.deadlocks += usize::from(event.is_deadlock);
+        self.handovers += usize::from(event.is_handover);
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use bell_core::acquire::Acquired;
 use bell_core::deadlock::Cycle;
 use bell_core::key::Key;
-use bell_core::lock::{Holder, Lock, Mode};
+use bell_core::lock::{Holder, Lock, Mode, Waiter};
 
 use super::op::{Answer, Op};
 use super::truth::Edge;
@@ -77,7 +77,13 @@ fn sessions_agree_with_queues(world: &World) -> Checked {
 /// What is true of every commit. Who had died is judged as of the decision: a process can die at any
 /// moment after it.
 pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Checked {
-    let before = &World { gone: decision.gone.clone(), ..before.clone() };
+    let then;
+    let before = if before.gone == decision.gone {
+        before
+    } else {
+        then = World { gone: decision.gone.clone(), ..before.clone() };
+        &then
+    };
     for key in decision.changes.locks.keys() {
         let was = before.lock(key).cloned().unwrap_or_default();
         let is = after.lock(key).cloned().unwrap_or_default();
@@ -86,6 +92,7 @@ pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Chec
             holder_is_alive(before, after, decision, lease)?;
             nobody_is_overtaken(before, key, &was, &is, lease)?;
         }
+        queue_keeps_its_order(before, key, &was, &is)?;
         for old in &was.holders {
             match is.holders.iter().find(|lease| same(old, lease)) {
                 Some(lease) => lease_is_kept(before, key, old, lease)?,
@@ -93,6 +100,7 @@ pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Chec
             }
         }
     }
+    nobody_is_forgotten(decision, after)?;
     match (&decision.op, &decision.answer) {
         (Op::Acquire(ask), Answer::Acquired(Acquired::Deadlock(cycle))) => {
             cycle_exists(&after.with_wait(ask), cycle)
@@ -136,6 +144,43 @@ fn nobody_is_overtaken(before: &World, key: &Key, was: &Lock, is: &Lock, lease: 
     Ok(())
 }
 
+/// Those who wait on stand as they stood, and whoever is new stands behind them, unless its session stood
+/// there before.
+fn queue_keeps_its_order(before: &World, key: &Key, was: &Lock, is: &Lock) -> Checked {
+    let live = was.queue.iter().filter(|waiter| before.is_live_waiter(waiter));
+    let places = live.map(|old| is.queue.iter().position(|waiter| waiter.request == old.request));
+    let places: Vec<usize> = places.flatten().collect();
+    let stood = |waiter: &Waiter| {
+        let held = was.held_by(&waiter.session).is_some_and(|lease| before.is_live_lease(lease));
+        held || was.queue.iter().any(|w| w.request == waiter.request || w.session == waiter.session)
+    };
+    let newcomer = is.queue.iter().position(|waiter| !stood(waiter));
+    let in_front = places.iter().all(|place| newcomer.is_none_or(|new| *place < new));
+    demand(in_front && places.is_sorted(), "L6", || {
+        format!("the queue of {key} was {:?} and is {:?}", was.queue, is.queue)
+    })
+}
+
+/// Whoever could have a key is granted it by the commit that serves its queue, unless that says that it
+/// is not done.
+fn nobody_is_forgotten(decision: &Decision, after: &World) -> Checked {
+    if decision.changes.is_empty() || !decision.changes.unfinished.is_empty() || after.gone != decision.gone {
+        return Ok(());
+    }
+    let served: &[Key] = match &decision.op {
+        Op::Acquire(ask) => &ask.keys,
+        Op::LookAfter(waits) | Op::Leave(waits) => &waits.keys,
+        Op::Release(lease) => std::slice::from_ref(&lease.key),
+        Op::Serve(keys) => keys,
+        Op::End { held, .. } => held,
+        Op::Break(key) => std::slice::from_ref(key),
+        Op::Renew { .. } | Op::Heartbeat { .. } => &[],
+    };
+    let queues = served.iter().filter_map(|key| after.lock(key)).flat_map(|lock| &lock.queue);
+    let free: Vec<_> = queues.filter(|waiter| after.could_be_granted(waiter)).collect();
+    demand(free.is_empty(), "L6", || format!("{:?} left {free:?} waiting for nothing", decision.op))
+}
+
 fn lease_is_kept(before: &World, key: &Key, old: &Holder, lease: &Holder) -> Checked {
     demand(old.since == lease.since, "L4", || format!("{lease:?} on {key} began at {:?}", old.since))?;
     demand(old.expires == lease.expires || before.is_live_lease(old), "L9", || {
@@ -146,7 +191,9 @@ fn lease_is_kept(before: &World, key: &Key, old: &Holder, lease: &Holder) -> Che
 fn lease_may_end(before: &World, decision: &Decision, key: &Key, old: &Holder, is: &Lock) -> Checked {
     let by_owner = match &decision.op {
         Op::Release(lease) => {
-            lease.session == old.session && lease.key == *key && lease.fence.is_none_or(|f| Some(f) == old.fence)
+            lease.session == old.session
+                && lease.key == *key
+                && lease.fence.is_none_or(|f| Some(f) == old.fence)
         }
         Op::End { session, .. } => *session == old.session,
         Op::Break(broken) => broken == key,

@@ -13,7 +13,7 @@ use bell_core::view::{Changes, Decided, View};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Acquire(Acquire),
+    Acquire(Box<Acquire>),
     Renew { lease: LeaseName, ttl: Option<Ttl> },
     Release(LeaseName),
     LookAfter(Request),
@@ -52,6 +52,10 @@ pub(crate) enum Answer {
 }
 
 impl Op {
+    pub(crate) fn acquire(ask: Acquire) -> Self {
+        Self::Acquire(Box::new(ask))
+    }
+
     pub(crate) fn decide(&self, view: &View) -> Decided<(Answer, Changes)> {
         match self {
             Self::Acquire(ask) => acquire(view, ask).map(|(answer, c)| (Answer::Acquired(answer), c)),
@@ -69,9 +73,7 @@ impl Op {
             Self::Heartbeat { session, ttl } => {
                 heartbeat(view, session, *ttl).map(|(answer, c)| (Answer::Heard(answer), c))
             }
-            Self::End { session, held } => {
-                end_session(view, session, held).map(|((), c)| (Answer::Done, c))
-            }
+            Self::End { session, held } => end_session(view, session, held).map(|((), c)| (Answer::Done, c)),
             Self::Break(key) => {
                 break_lock(view, key, "a test").map(|(answer, c)| (Answer::Broken(answer), c))
             }

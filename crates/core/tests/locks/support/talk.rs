@@ -33,9 +33,25 @@ impl World {
         self.gone.insert(session(name));
     }
 
+    /// Decides and commits, and goes on until there is nothing left to do.
     pub(crate) fn run(&mut self, op: Op) -> Answer {
-        let decision = self.decide(op);
-        self.finish(&decision).expect("nothing moved in between")
+        loop {
+            let decision = self.decide(op.clone());
+            let answer = self.finish(&decision).expect("nothing moved in between");
+            self.serve_to_the_end(&decision);
+            if answer != Answer::Acquired(Acquired::Again) {
+                return answer;
+            }
+        }
+    }
+
+    fn serve_to_the_end(&mut self, decision: &Decision) {
+        let mut unfinished = decision.changes.unfinished.clone();
+        while !unfinished.is_empty() {
+            let next = self.decide(Op::Serve(unfinished.into_iter().collect()));
+            self.finish(&next).expect("nothing moved in between");
+            unfinished = next.changes.unfinished;
+        }
     }
 
     /// Commits a decision made earlier and checks every rule.
@@ -50,7 +66,7 @@ impl World {
     }
 
     pub(crate) fn acquire(&mut self, ask: Acquire) -> Acquired {
-        match self.run(Op::Acquire(ask)) {
+        match self.run(Op::acquire(ask)) {
             Answer::Acquired(answer) => answer,
             other => panic!("not an answer to a request: {other:?}"),
         }

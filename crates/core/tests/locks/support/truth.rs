@@ -43,7 +43,9 @@ impl World {
         };
         let holders = lock.holders.iter().filter(|h| clash(&h.session, h.mode) && self.is_live_lease(h));
         let ahead = &lock.queue[..place];
-        let earlier = ahead.iter().position(|w| w.session == waiter.session && enough(w.mode));
+        let earlier = ahead
+            .iter()
+            .position(|w| w.session == waiter.session && enough(w.mode) && self.is_live_waiter(w));
         let ahead = &ahead[..earlier.unwrap_or(place)];
         let ahead = ahead.iter().filter(|w| clash(&w.session, w.mode) && self.is_live_waiter(w));
         holders.map(|holder| &holder.session).chain(ahead.map(|waiter| &waiter.session)).collect()
@@ -74,10 +76,15 @@ impl World {
         for edge in self.edges() {
             reaches.entry(edge.from).or_default().insert(edge.to);
         }
+        // Whoever waits for nobody who waits is in no cycle.
+        if reaches.len() < 2 {
+            return BTreeSet::new();
+        }
         loop {
             let mut grown = reaches.clone();
             for further in grown.values_mut() {
-                let next: Vec<_> = further.iter().filter_map(|id| reaches.get(id)).flatten().cloned().collect();
+                let next: Vec<_> =
+                    further.iter().filter_map(|id| reaches.get(id)).flatten().cloned().collect();
                 further.extend(next);
             }
             if grown == reaches {
@@ -88,20 +95,18 @@ impl World {
         }
     }
 
-    /// Requests in a queue that nothing keeps from being granted on all their keys.
-    pub(crate) fn could_be_granted(&self) -> Vec<Waiter> {
-        let mut waiters: Vec<Waiter> = Vec::new();
-        for stored in self.locks.values() {
-            for waiter in stored.1.queue.iter().filter(|waiter| self.is_live_waiter(waiter)) {
-                let everywhere = self.locks.values().all(|other| {
-                    let place = other.1.queue.iter().position(|w| w.request == waiter.request);
-                    place.is_none_or(|place| self.in_the_way(&other.1, place).is_empty())
-                });
-                if everywhere {
-                    waiters.push(waiter.clone());
-                }
-            }
-        }
-        waiters
+    /// Whether nothing keeps a request in a queue from being granted on all its keys.
+    pub(crate) fn could_be_granted(&self, waiter: &Waiter) -> bool {
+        let is_open = |lock: &Lock| {
+            let place = lock.queue.iter().position(|other| other.request == waiter.request);
+            place.is_none_or(|place| self.in_the_way(lock, place).is_empty())
+        };
+        self.is_live_waiter(waiter) && self.locks.values().all(|stored| is_open(&stored.1))
+    }
+
+    /// Those who wait for nothing.
+    pub(crate) fn forgotten(&self) -> Vec<&Waiter> {
+        let queues = self.locks.values().flat_map(|stored| &stored.1.queue);
+        queues.filter(|waiter| self.could_be_granted(waiter)).collect()
     }
 }

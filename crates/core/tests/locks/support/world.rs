@@ -163,9 +163,7 @@ impl World {
         }
         for (id, session) in &decision.changes.sessions {
             match session {
-                Some(session) => {
-                    self.sessions.insert(id.clone(), Arc::new((self.revision, session.clone())))
-                }
+                Some(session) => self.sessions.insert(id.clone(), Arc::new((self.revision, session.clone()))),
                 None => self.sessions.remove(id),
             };
         }

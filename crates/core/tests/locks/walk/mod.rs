@@ -45,8 +45,22 @@ fn the_walk_meets_every_kind_of_answer() {
     }
     let met: Vec<&str> = pairs.answers.iter().map(String::as_str).collect();
     for answer in [
-        "Granted", "Busy", "Queued", "Deadlock", "SessionEnded", "Upgrade", "Renewed", "Released", "NotHolder",
-        "NotHeld", "Gone", "TooLate", "Alive", "Ended", "Broken", "Reentrant",
+        "Granted",
+        "Busy",
+        "Queued",
+        "Deadlock",
+        "SessionEnded",
+        "Upgrade",
+        "Renewed",
+        "Released",
+        "NotHolder",
+        "NotHeld",
+        "Gone",
+        "TooLate",
+        "Alive",
+        "Ended",
+        "Broken",
+        "Reentrant",
     ] {
         assert!(met.contains(&answer), "never met {answer}: {met:?}");
     }

@@ -23,6 +23,8 @@ pub(crate) struct Want {
     pub(crate) shared: bool,
     pub(crate) ttl: u64,
     pub(crate) until: u64,
+    /// Keys that its session held when it asked: it stands before all who waited for them.
+    pub(crate) first_on: Vec<usize>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,7 +73,8 @@ impl Model {
         if !self.alive(want.session) {
             return Told::SessionEnded;
         }
-        if want.keys.iter().any(|key| self.held(want.session, *key).is_some_and(|h| h.shared && !want.shared)) {
+        if want.keys.iter().any(|key| self.held(want.session, *key).is_some_and(|h| h.shared && !want.shared))
+        {
             return Told::Upgrade;
         }
         if self.is_open(want, self.line.len()) {
@@ -84,7 +87,8 @@ impl Model {
             place.until = want.until;
             return Told::Queued;
         }
-        self.line.push(want.clone());
+        let held = want.keys.iter().copied().filter(|key| self.held(want.session, *key).is_some());
+        self.line.push(Want { first_on: held.collect(), ..want.clone() });
         if self.waits_for_itself(want.session) {
             self.line.pop();
             return Told::Deadlock;
@@ -159,9 +163,19 @@ impl Model {
         }
         let clash = |session: usize, shared: bool| session != want.session && !(shared && want.shared);
         let holders = self.holds.iter().filter(|hold| hold.key == key && clash(hold.session, hold.shared));
-        let ahead = self.line[..place].iter();
-        let ahead = ahead.filter(|other| other.keys.contains(&key) && clash(other.session, other.shared));
+        let line = self.line.iter().enumerate().filter(|(_, other)| other.keys.contains(&key));
+        let first = want.first_on.contains(&key);
+        let ahead = line.filter(|(n, other)| !first && (*n < place || other.first_on.contains(&key)));
+        let ahead = ahead.map(|(_, other)| other).filter(|other| clash(other.session, other.shared));
         holders.map(|hold| hold.session).chain(ahead.map(|other| other.session)).collect()
+    }
+
+    /// Who waits for a key, in order.
+    pub(crate) fn waiting(&self, key: usize) -> Vec<usize> {
+        let line = || self.line.iter().filter(|want| want.keys.contains(&key));
+        let first = line().rev().filter(|want| want.first_on.contains(&key));
+        let rest = line().filter(|want| !want.first_on.contains(&key));
+        first.chain(rest).map(|want| want.session).collect()
     }
 
     fn waits_for_itself(&self, start: usize) -> bool {

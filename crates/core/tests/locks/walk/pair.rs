@@ -66,6 +66,7 @@ impl Pair {
                     shared: *shared,
                     ttl: *ttl_ms,
                     until: 0,
+                    first_on: Vec::new(),
                 };
                 self.acquire(want, *wait_ms);
             }
@@ -105,7 +106,7 @@ impl Pair {
 
     /// Both sides see the same holders and the same lines, and every lease keeps its one fence.
     pub(crate) fn compare(&mut self) {
-        assert!(self.world.could_be_granted().is_empty(), "somebody waits for nothing: {:?}", self.world.locks);
+        assert!(self.world.forgotten().is_empty(), "somebody waits for nothing: {:?}", self.world.locks);
         for k in 0..KEYS {
             let seen = self.world.inspect(&format!("k{k}"));
             let mut real: Vec<_> = seen.holders.iter().map(|h| (h.session.clone(), h.left)).collect();
@@ -115,8 +116,7 @@ impl Pair {
             let mut told: Vec<_> = holds.map(|h| (self.id(h.session), left(h.expires))).collect();
             told.sort();
             assert_eq!(real, told, "who holds k{k}");
-            let line = self.model.line.iter().filter(|want| want.keys.contains(&k));
-            let line: Vec<_> = line.map(|want| self.id(want.session)).collect();
+            let line: Vec<_> = self.model.waiting(k).into_iter().map(|session| self.id(session)).collect();
             let queue: Vec<_> = seen.waiting.iter().map(|waiter| waiter.session.clone()).collect();
             assert_eq!(queue, line, "who waits for k{k}");
         }
@@ -184,7 +184,7 @@ impl Pair {
             wait: Duration::from_millis(wait_ms),
             new_session: None,
         };
-        let Answer::Acquired(answer) = self.world.run(Op::Acquire(ask)) else { panic!("not an answer") };
+        let Answer::Acquired(answer) = self.world.run(Op::acquire(ask)) else { panic!("not an answer") };
         let told = self.model.acquire(&want, wait_ms > 0);
         assert_eq!(self.acquired(&answer), told, "{want:?} got {answer:?}");
         let slot = want.session;
@@ -202,6 +202,7 @@ impl Pair {
             Acquired::Queued(_) => Told::Queued,
             Acquired::Deadlock(_) => Told::Deadlock,
             Acquired::SessionEnded => Told::SessionEnded,
+            Acquired::Again => unreachable!("the world asks again by itself"),
             Acquired::Upgrade(_) => Told::Upgrade,
         }
     }
@@ -227,7 +228,8 @@ impl Pair {
     fn leave(&mut self, session: usize) {
         let Some(want) = self.last[session].clone() else { return };
         let keys: Vec<Key> = want.keys.iter().map(|key| name(*key)).collect();
-        let request = Request { session: self.id(session), request: request(&want.request.to_string()), keys };
+        let request =
+            Request { session: self.id(session), request: request(&want.request.to_string()), keys };
         let waits = self.model.line.iter().any(|place| place.request == want.request);
         let looks = self.world.run(Op::LookAfter(request.clone()));
         assert_eq!(matches!(looks, Answer::Waiting(Waiting::Queued(_))), waits, "{want:?}: {looks:?}");

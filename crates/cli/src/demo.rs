@@ -1,0 +1,122 @@
+//! `bell demo`: the tour. Real processes on a real store, in a folder that is removed afterwards.
+//!
+//! Every line it tells is checked: it says so only after it has happened, and a demonstration in which
+//! anything else happens ends with exit code 1.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | `script` | the four scenes |
+//! | `cast` | a process of the story, as the demonstration sees it |
+//! | `role` | the same process from the inside |
+
+mod cast;
+mod role;
+mod script;
+
+use std::time::Duration;
+
+use bell_api::exit;
+use serde::Serialize;
+
+use crate::answer::Refusal;
+use crate::interrupt::Interrupts;
+use crate::open::Scene;
+use crate::say::{Format, Say};
+
+pub(crate) use role::actor;
+
+/// No scene takes longer than a few seconds; this only keeps a broken one from hanging.
+const ALL_WITHIN: Duration = Duration::from_secs(28);
+
+/// What has been told so far.
+pub(crate) struct Story {
+    say: Say,
+    steps: Vec<Step>,
+}
+
+/// A scene and what happened in it.
+#[derive(Serialize)]
+struct Step {
+    title: &'static str,
+    told: Vec<String>,
+    passed: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    passed: bool,
+    steps: &'a [Step],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    went_wrong: Option<&'a str>,
+}
+
+/// Plays the story. Answers the exit code.
+pub(crate) async fn demo(say: &Say) -> Result<u8, Refusal> {
+    let folder = tempfile::Builder::new().prefix("bell-demo-").tempdir().map_err(|error| {
+        Refusal::unavailable(
+            format!("could not create a folder: {error}"),
+            "Set TMPDIR to a folder that can be written.",
+        )
+    })?;
+    let mut interrupts = Interrupts::listen()?;
+    let mut story = Story { say: say.clone(), steps: Vec::new() };
+    let url = format!("sqlite:{}", folder.path().join("bell.db").display());
+    let scene = Scene::new(say.clone(), url.clone());
+    let opened = scene.open().await?;
+    let play = script::play(&mut story, &opened.coord, &url, folder.path());
+    let played = tokio::select! {
+        played = tokio::time::timeout(ALL_WITHIN, play) => played,
+        stop = interrupts.next() => return Ok(stop.exit()),
+    };
+    let result = played.unwrap_or_else(|_| Err("it took too long".to_owned()));
+    Ok(story.end(result))
+}
+
+impl Story {
+    /// Begins a scene.
+    fn scene(&mut self, title: &'static str) {
+        self.end_scene();
+        self.steps.push(Step { title, told: Vec::new(), passed: false });
+        self.print(&format!("{}. {title}", self.steps.len()));
+    }
+
+    /// Tells what has just happened.
+    fn tell(&mut self, line: String) {
+        self.print(&format!("   ✓ {line}"));
+        if let Some(step) = self.steps.last_mut() {
+            step.told.push(line);
+        }
+    }
+
+    fn end_scene(&mut self) {
+        if let Some(step) = self.steps.last_mut() {
+            step.passed = true;
+        }
+    }
+
+    fn end(mut self, result: Result<(), String>) -> u8 {
+        let went_wrong = result.err();
+        match &went_wrong {
+            None => {
+                self.end_scene();
+                self.print("All of it happened as told. Next: bell lock run KEY -- COMMAND");
+            }
+            Some(what) => self.print(&format!("   ✗ {what}")),
+        }
+        if self.say.format() == Format::Json {
+            let report = Report {
+                passed: went_wrong.is_none(),
+                steps: &self.steps,
+                went_wrong: went_wrong.as_deref(),
+            };
+            let _ = self.say.answer(&report, String::new);
+        }
+        if went_wrong.is_none() { exit::OK } else { exit::CONFLICT }
+    }
+
+    fn print(&self, line: &str) {
+        if self.say.format() == Format::Plain {
+            let _ = self.say.answer(&(), || line.to_owned());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `bell store`: what the store promises.
+
+use bell_api::exit;
+use bell_api::outcome::Outcome;
+use bell_store::Info;
+use bell_store::info::Push;
+use serde::Serialize;
+
+use crate::answer::Refusal;
+use crate::cli::StoreCommand;
+use crate::open::Scene;
+
+#[derive(Serialize)]
+struct InfoAnswer<'a> {
+    outcome: Outcome,
+    info: &'a Info,
+}
+
+/// Carries out a command. Answers the exit code.
+pub(crate) async fn store(scene: &Scene, command: &StoreCommand) -> Result<u8, Refusal> {
+    match command {
+        StoreCommand::Info => info(scene).await,
+    }
+}
+
+async fn info(scene: &Scene) -> Result<u8, Refusal> {
+    let opened = scene.open_any().await?;
+    let info = opened.coord.store().info();
+    let answer = InfoAnswer { outcome: Outcome::Listed, info };
+    let _ = scene.say.answer(&answer, || lines(&opened.name, info));
+    Ok(exit::OK)
+}
+
+fn lines(name: &str, info: &Info) -> String {
+    let push = match info.push {
+        Push::Push => "told at once".to_owned(),
+        Push::Poll { interval_ms } => format!("looked for every {interval_ms} ms"),
+    };
+    let death = if info.notices_death { "noticed at once" } else { "noticed when the lease runs out" };
+    let rows = [
+        ("store", name.to_owned()),
+        ("shared by", word(info.scope)),
+        ("commits survive", word(info.durability)),
+        ("clock", word(info.clock)),
+        ("changes are", push),
+        ("a dead process is", death.to_owned()),
+    ];
+    let mut lines: Vec<String> = rows.iter().map(|(what, is)| format!("{what:18} {is}")).collect();
+    lines.extend(info.warnings.iter().map(|warning| format!("warning: {warning}")));
+    lines.join("\n")
+}
+
+/// The word that JSON uses.
+fn word(value: impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
