@@ -102,16 +102,11 @@ fn what_nobody_released_is_cleared_away_in_time() {
     place.run(&["lock", "wait", "k:forgotten"]).expect(0);
     let tokens = || std::fs::read_dir(place.path("state/bell/sessions")).unwrap().count();
     assert_eq!(tokens(), 2);
-    // One in 32 sessions, at random, so that this ends.
-    loop {
-        let granted = place.json(&["lock", "acquire", "k:x"]);
+    // One command in 32 clears away, and what it finds is given a few seconds; so this ends.
+    while tokens() > 1 {
+        place.run(&["lock", "acquire", "k:x"]).expect(0);
         place.run(&["lock", "release", "k:x"]).expect(0);
-        let session = granted["holder"]["session"].as_str().unwrap();
-        if u8::from_str_radix(&session[session.len() - 2..], 16).unwrap().is_multiple_of(32) {
-            break;
-        }
     }
-    assert_eq!(tokens(), 1);
     place.run(&["lock", "release", "k:kept"]).expect(0);
 }
 

@@ -12,7 +12,7 @@ use bell_core::key::Key;
 use bell_core::lock::{Fence, Lock, Mode, Ttl};
 use bell_core::session::RequestId;
 use bell_core::time::Version;
-use bell_core::view::View;
+use bell_core::view::{Changes, View};
 use bell_store::clock::boottime;
 use bell_store::{Stamp, Write};
 
@@ -316,7 +316,7 @@ impl Coord {
     /// Breaks a lock: whoever holds it is told and whoever is next gets it. Leaves an audit entry.
     ///
     /// # Errors
-    /// [`Denied::NotHeld`] if nobody holds it.
+    /// [`Denied::NotHeld`] if nobody holds it, or its holder has just let go of it.
     pub async fn break_lock(&self, key: &Key, reason: &str, by: &str) -> Result<Broken, Denied> {
         let holders = self.show(key).await?.holders;
         if holders.is_empty() {
@@ -329,11 +329,21 @@ impl Coord {
         });
         let name = self.space().audit(&uuid::Uuid::now_v7().to_string());
         let audit = [(name, Write::Put(entry.to_string().into_bytes(), Stamp::New))];
-        let done =
-            self.transact(Loaded::default(), &audit, |view| end::break_lock(view, key, reason)).await?;
+        // Only what was shown is broken: decided again because its answer was lost, a break must not take
+        // the key from whoever got it by that very break.
+        let is_meant = |found: &PublicHolder| holders.iter().any(|shown| shown.fence == found.fence);
+        let decide = |view: &View| {
+            let (found, changes) = end::break_lock(view, key, reason)?;
+            let is_there = found.iter().any(is_meant);
+            Ok((is_there, if is_there { changes } else { Changes::default() }))
+        };
+        let done = self.transact(Loaded::default(), &audit, decide).await?;
+        if !done.answer && !done.in_doubt {
+            return Err(Denied::NotHeld);
+        }
         tracing::warn!(%key, by, reason, "lock broken by an operator");
         let fence = done.committed.map(|committed| Fence(committed.revision));
-        Ok(Broken { holders: done.answer, fence })
+        Ok(Broken { holders, fence })
     }
 
     fn view_of(&self, owner: &Session, key: &Key, known: Option<(Lock, Version)>) -> Loaded {

@@ -76,7 +76,7 @@ pub enum Faded {
 
 /// How long a session must have had nothing before it is ended: whoever has its token may be about to
 /// use it.
-const FADE: Duration = Duration::from_secs(30);
+const FADE: Duration = Duration::from_secs(5);
 
 /// Ends a session that lives by its leases alone and has none left (`held` are those it may have), in two
 /// steps: it is marked first, and whatever it takes in between clears the mark.
