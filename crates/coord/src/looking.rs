@@ -3,7 +3,7 @@
 use bell_core::inspect::{LockState, inspect};
 use bell_core::key::Key;
 use bell_core::time::Revision;
-use bell_core::view::{Changes, Decided, Missing, View};
+use bell_core::view::{Changes, Missing, View};
 use bell_store::{Name, Snapshot, Watch};
 
 use crate::Coord;
@@ -27,8 +27,13 @@ impl Coord {
     /// # Errors
     /// If the store can't be read.
     pub async fn show(&self, key: &Key) -> Result<LockState, Denied> {
-        let done = self.transact(Loaded::default(), &[], |view| look(view, key)).await?;
-        Ok(done.answer)
+        let look = |view: &View| inspect(view, key).map(|state| (state, Changes::default()));
+        let done = self.transact(Loaded::default(), &[], look).await?;
+        if done.loaded.view.sessions.is_empty() {
+            return Ok(done.answer);
+        }
+        // Read one after the other, a lock and its holder's session may show a hand-over as a free key.
+        Ok(self.confirm(done.loaded, look).await?.0)
     }
 
     /// The keys that start with `prefix` (empty: all) and come after `after`, at most `limit` looked at.
@@ -90,8 +95,4 @@ impl Coord {
     pub async fn revision(&self) -> Result<Revision, Denied> {
         Ok(self.store().read(&[]).await?.revision)
     }
-}
-
-fn look(view: &View, key: &Key) -> Decided<(LockState, Changes)> {
-    inspect(view, key).map(|state| (state, Changes::default()))
 }

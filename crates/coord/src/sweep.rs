@@ -7,8 +7,8 @@ use bell_core::end::{Faded, end_session, fade};
 use bell_core::key::Key;
 use bell_core::session::{Session as Record, SessionId};
 use bell_core::time::Timestamp;
+use bell_core::view::View;
 use bell_store::info::Limits;
-use bell_store::{Name, Write};
 
 use crate::Coord;
 use crate::denied::Denied;
@@ -61,22 +61,17 @@ impl Coord {
         Ok(faded == Faded::Ended)
     }
 
+    /// Ends a session by its name. The first commit ends the session itself, and with it every lease; the
+    /// rest is cleaning.
     pub(crate) async fn end_by_id(&self, id: &SessionId) -> Result<(), Denied> {
-        // The first commit ends the session itself, and with it every lease; the rest is cleaning.
         loop {
             let held = self.held_keys(id, KEYS_PER_COMMIT).await?;
-            let stale: Vec<(Name, Write)> =
-                held.iter().map(|key| (self.space().held(id, key), Write::Delete)).collect();
-            self.end_some(id, &held, &stale).await?;
-            if held.len() < KEYS_PER_COMMIT {
+            let end = |view: &View| end_session(view, id, &held);
+            let done = self.transact(Loaded::default(), &[], end).await?;
+            if held.is_empty() || done.committed.is_none() {
                 return Ok(());
             }
         }
-    }
-
-    async fn end_some(&self, id: &SessionId, held: &[Key], stale: &[(Name, Write)]) -> Result<(), Denied> {
-        self.transact(Loaded::default(), stale, |view| end_session(view, id, held)).await?;
-        Ok(())
     }
 
     async fn held_keys(&self, id: &SessionId, limit: usize) -> Result<Vec<Key>, Denied> {

@@ -34,7 +34,7 @@ pub(crate) struct Done<A> {
 }
 
 impl Coord {
-    /// Decides until the decision stands. `extra` writes belong to the same commit.
+    /// Decides until the decision stands. `extra` writes belong to the same commit, if there is one.
     pub(crate) async fn transact<A>(
         &self,
         mut loaded: Loaded,
@@ -45,7 +45,7 @@ impl Coord {
         for _ in 0..MAX_CONFLICTS {
             let sent = boottime();
             let (answer, changes) = self.decide(&mut loaded, &decide).await?;
-            if changes.is_empty() && extra.is_empty() {
+            if changes.is_empty() {
                 if loaded.guessed {
                     self.reload(&mut loaded).await?;
                     continue;
@@ -129,9 +129,7 @@ impl Coord {
         extra: &[(Name, Write)],
     ) -> Result<(Txn, bool), Denied> {
         let mut writes = self.writes(loaded, changes)?;
-        let is_new = |(name, _): &&(Name, Write)| !writes.iter().any(|(written, _)| written == name);
-        let extra: Vec<_> = extra.iter().filter(is_new).cloned().collect();
-        writes.extend(extra);
+        writes.extend(extra.iter().cloned());
         let written = writes.iter().map(|(name, _)| name).filter(|name| loaded.versions.contains_key(*name));
         let written: BTreeSet<&Name> = written.collect();
         let others = loaded.versions.keys().filter(|name| !written.contains(name));

@@ -104,6 +104,29 @@ pub struct Capabilities {
     pub notices_death: bool,
 }
 
+impl Capabilities {
+    /// Claims nothing beyond the required methods: one process, no memory, waiting by looking again. A
+    /// backend says what it can do on top of that.
+    pub fn least(backend: &str) -> Self {
+        Self {
+            backend: backend.to_owned(),
+            scope: Scope::Process,
+            durability: Durability::Volatile,
+            clock: Clock::Boottime,
+            push: Push::Poll { interval_ms: 10 },
+            fences_survive_restart: false,
+            shared: false,
+            several_keys: false,
+            fifo: false,
+            deadlock_detection: false,
+            sessions: false,
+            listing: false,
+            breaking: false,
+            notices_death: false,
+        }
+    }
+}
+
 fn unsupported(what: &str) -> Denied {
     Denied::Invalid(format!("this backend can't {what}"))
 }

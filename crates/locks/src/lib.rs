@@ -21,9 +21,11 @@
 //! | [`patterns`] | the four ways to use a lock |
 //! | [`guard`] | what refuses a stale writer at the write boundary |
 //! | [`blocking`] | the same without async |
+//! | [`conformance`] | the lock contract as cases that any backend can be tried on |
 
 pub mod backend;
 pub mod blocking;
+pub mod conformance;
 pub mod guard;
 pub mod held;
 pub mod locks;

@@ -28,6 +28,9 @@ pub enum Kind {
     TooNew,
     /// The engine, file system or address can't give what the contract needs.
     Unsupported,
+    /// The store may have gone back: what it acknowledged may be lost. Commits are refused until an operator
+    /// raises the epoch, so that no fence is handed out twice.
+    Rewound,
 }
 
 impl Kind {

@@ -155,7 +155,7 @@ struct Counters {
 }
 
 /// In the order of their declaration, so that a kind's discriminant is its place.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Unavailable,
     Kind::Unknown,
     Kind::Invalid,
@@ -165,6 +165,7 @@ const KINDS: [Kind; 9] = [
     Kind::Corrupt,
     Kind::TooNew,
     Kind::Unsupported,
+    Kind::Rewound,
 ];
 
 impl Counters {

@@ -1,0 +1,5 @@
+//! Locks in a folder keep the lock contract.
+
+use bell_locks::conformance::AtUrl;
+
+bell_locks::lock_conformance!(AtUrl::in_folder("file", "locks"));
