@@ -218,7 +218,7 @@ impl Draft<'_> {
         let now = self.now();
         let mut leases = Vec::new();
         for key in &ask.keys {
-            let lease = self.grant(key, ask.granted(now))?;
+            let lease = self.grant(key, ask.queued(now, false).granted(now))?;
             leases.push(Lease::of(key, &lease, lease.request != ask.request));
         }
         // A place that this request had kept is used up.
@@ -305,18 +305,6 @@ impl Draft<'_> {
 }
 
 impl Acquire {
-    fn granted(&self, now: Timestamp) -> Holder {
-        Holder {
-            session: self.session.clone(),
-            request: self.request.clone(),
-            mode: self.mode,
-            since: now,
-            ttl: self.ttl,
-            expires: now + self.ttl.length(),
-            fence: None,
-        }
-    }
-
     fn queued(&self, now: Timestamp, elsewhere: bool) -> Waiter {
         Waiter {
             session: self.session.clone(),

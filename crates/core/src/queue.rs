@@ -235,7 +235,8 @@ pub(crate) struct Blocker {
 }
 
 impl Waiter {
-    fn granted(&self, now: crate::time::Timestamp) -> Holder {
+    /// The lease that this request becomes.
+    pub(crate) fn granted(&self, now: crate::time::Timestamp) -> Holder {
         Holder {
             session: self.session.clone(),
             request: self.request.clone(),
