@@ -16,5 +16,8 @@ fn the_page_of_outcomes_is_up_to_date() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/reference/outcomes.md is out of date: run BELL_WRITE_DOCS=1 cargo test -p bell-api");
+    assert!(
+        written == page,
+        "docs/reference/outcomes.md is out of date: run BELL_WRITE_DOCS=1 cargo test -p bell-api"
+    );
 }

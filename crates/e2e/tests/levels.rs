@@ -7,7 +7,17 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const LEVELS: &[(u8, &[&str])] = &[
     (0, &["bell-core"]),
     (1, &["bell-api", "bell-store"]),
-    (2, &["bell-store-sqlite", "bell-store-fs", "bell-store-redis", "bell-store-postgres", "bell-store-etcd", "bell-coord"]),
+    (
+        2,
+        &[
+            "bell-store-sqlite",
+            "bell-store-fs",
+            "bell-store-redis",
+            "bell-store-postgres",
+            "bell-store-etcd",
+            "bell-coord",
+        ],
+    ),
     (3, &["bell-locks"]),
     (6, &["bell-cli"]),
     (7, &["bell-e2e", "bell-bench"]),

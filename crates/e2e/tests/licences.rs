@@ -31,7 +31,8 @@ fn licence(package: &Package) -> String {
 fn every_dependency_has_an_allowed_licence() {
     let metadata = MetadataCommand::new().exec().expect("the packages of the workspace");
     assert!(metadata.packages.len() > 50, "looked in the wrong place");
-    let foreign = metadata.packages.iter().filter(|package| !package.license.as_deref().is_some_and(is_allowed));
+    let foreign =
+        metadata.packages.iter().filter(|package| !package.license.as_deref().is_some_and(is_allowed));
     let foreign: Vec<String> = foreign.map(licence).collect();
     assert!(foreign.is_empty(), "not allowed: {foreign:#?}");
 }
