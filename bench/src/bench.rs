@@ -37,6 +37,11 @@ impl Bench {
         self.folder.path().join(self.places.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
+    /// Says on standard error what is being measured: a run takes minutes.
+    pub(crate) fn tell(&self, what: &str) {
+        eprintln!("measuring {what}");
+    }
+
     /// How long to repeat something.
     pub(crate) fn span(&self) -> Duration {
         match self.pace {

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use bell_store::clock::boottime;
@@ -23,26 +23,18 @@ pub(crate) struct Limits {
     pub(crate) sqlite_commits_per_second: f64,
 }
 
-impl Limits {
-    /// The better of two runs.
-    pub(crate) fn faster(self, other: Self) -> Self {
-        Self {
-            fdatasync_per_second: self.fdatasync_per_second.max(other.fdatasync_per_second),
-            sqlite_commits_per_second: self.sqlite_commits_per_second.max(other.sqlite_commits_per_second),
-        }
-    }
-}
-
 pub(crate) fn measure(bench: &Bench) -> Result<Limits> {
+    bench.tell("the limits of this machine");
     Ok(Limits {
-        fdatasync_per_second: fdatasync(bench, &bench.new_place())?,
-        sqlite_commits_per_second: sqlite(bench, &bench.new_place())?,
+        fdatasync_per_second: fdatasync(bench, bench.span())?,
+        sqlite_commits_per_second: sqlite(bench, bench.span())?,
     })
 }
 
-fn fdatasync(bench: &Bench, place: &Path) -> Result<f64> {
-    let mut file = OpenOptions::new().append(true).create_new(true).open(place)?;
-    rate(bench, || {
+/// Appends and syncs per second, tried for `span`.
+pub(crate) fn fdatasync(bench: &Bench, span: Duration) -> Result<f64> {
+    let mut file = OpenOptions::new().append(true).create_new(true).open(bench.new_place())?;
+    rate(span, || {
         file.write_all(&[b'x'; APPEND_BYTES])?;
         Ok(file.sync_data()?)
     })
@@ -56,22 +48,22 @@ const SCHEMA: &str = "
 
 const INSERT: &str = "INSERT INTO records (name, value) VALUES (?1, ?2)";
 
-fn sqlite(bench: &Bench, place: &Path) -> Result<f64> {
-    let connection = Connection::open(place)?;
+fn sqlite(bench: &Bench, span: Duration) -> Result<f64> {
+    let connection = Connection::open(bench.new_place())?;
     connection.execute_batch(SCHEMA)?;
     let mut insert = connection.prepare(INSERT)?;
     let mut count = 0_u64;
-    rate(bench, || {
+    rate(span, || {
         count += 1;
         insert.execute((format!("lock/github://acme/limits/issues/{count}"), [b'x'; 256]))?;
         Ok(())
     })
 }
 
-fn rate(bench: &Bench, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
+fn rate(span: Duration, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
     let begun = boottime();
     let mut count = 0;
-    while boottime() - begun < bench.span() {
+    while boottime() - begun < span {
         act()?;
         count += 1;
     }
@@ -80,10 +72,8 @@ fn rate(bench: &Bench, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
 
 pub(crate) fn table(limits: &Limits) -> Table {
     let mut table = Table::new("Limits of this machine", &["what, on one thread", "per second"]);
-    table.row(vec![
-        format!("append {APPEND_BYTES} bytes and fdatasync"),
-        number(limits.fdatasync_per_second),
-    ]);
+    table
+        .row(vec![format!("append {APPEND_BYTES} bytes and fdatasync"), number(limits.fdatasync_per_second)]);
     table.row(vec![
         "SQLite: insert one row and commit (WAL, synchronous=FULL)".to_owned(),
         number(limits.sqlite_commits_per_second),

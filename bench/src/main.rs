@@ -97,8 +97,7 @@ fn main() -> Result<()> {
 fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
     let wants = |one: Topic| topic == one || topic == Topic::All;
     let mut report = Report::default();
-    // Pairs are compared with the disk of the same minute.
-    if wants(Topic::Limits) || wants(Topic::Pairs) {
+    if wants(Topic::Limits) {
         report.limits = Some(limits::measure(bench)?);
     }
     if wants(Topic::Requests) {
@@ -106,9 +105,6 @@ fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
     }
     if wants(Topic::Pairs) {
         report.pairs = Some(pairs::measure(bench)?);
-        // A shared disk changes while one looks. The faster moment is the harder comparison.
-        let again = limits::measure(bench)?;
-        report.limits = report.limits.map(|limits| limits.faster(again));
     }
     if wants(Topic::Handover) {
         report.handover = Some(handover::measure(bench)?);
@@ -128,7 +124,7 @@ impl Report {
         let mut tables = Vec::new();
         tables.extend(self.limits.as_ref().map(limits::table));
         tables.extend(self.requests.as_deref().map(requests::table));
-        tables.extend(self.pairs.as_deref().map(|pairs| pairs::table(pairs, self.limits.as_ref())));
+        tables.extend(self.pairs.as_deref().map(pairs::table));
         tables.extend(self.handover.as_deref().map(handover::table));
         tables.extend(self.bytes.as_deref().map(bytes::table));
         tables.extend(self.deadlock.as_deref().map(deadlock::table));

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_that_mean_something_and_thousands_apart() {
-        let cases = [(0.0, "0"), (0.037, "0.04"), (12.34, "12.3"), (999.6, "1,000"), (-1_234_567.0, "-1,234,567")];
+        let cases =
+            [(0.0, "0"), (0.037, "0.04"), (12.34, "12.3"), (999.6, "1,000"), (-1_234_567.0, "-1,234,567")];
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
