@@ -97,7 +97,8 @@ fn main() -> Result<()> {
 fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
     let wants = |one: Topic| topic == one || topic == Topic::All;
     let mut report = Report::default();
-    if wants(Topic::Limits) {
+    // Pairs are judged by the disk of the same run.
+    if wants(Topic::Limits) || wants(Topic::Pairs) {
         report.limits = Some(limits::measure(bench)?);
     }
     if wants(Topic::Requests) {

@@ -26,7 +26,7 @@ pub(crate) struct Target {
 pub(crate) fn judge(report: &Report) -> Vec<Target> {
     let mut targets = Vec::new();
     if let Some(pairs) = &report.pairs {
-        targets.extend(throughput(pairs));
+        targets.extend(throughput(pairs, report.limits.map(|limits| limits.fdatasync_per_second)));
         targets.extend(falling_cost(pairs));
     }
     targets.extend(report.requests.as_deref().map(one_commit_each));
@@ -55,10 +55,16 @@ fn sqlite_pairs(pairs: &[Pairs], sessions: usize) -> Option<&Pairs> {
     pairs.iter().find(is_meant)
 }
 
-fn throughput(pairs: &[Pairs]) -> Option<Target> {
-    let ratio = sqlite_pairs(pairs, 64)?.per_sync()?;
+/// Judged by the fastest disk that was seen in the whole run. The disk right beside a measurement is on show
+/// in its row, but on a busy machine it may look slow for a second and flatter the locks.
+fn throughput(pairs: &[Pairs], limit: Option<f64>) -> Option<Target> {
+    let beside = pairs.iter().filter_map(|one| one.fdatasync_per_second);
+    let fastest = beside.chain(limit).reduce(f64::max)?;
+    let ratio = sqlite_pairs(pairs, 64)?.per_second / fastest;
     Some(Target {
-        goal: format!("SQLite, 64 sessions: at least {PAIRS_PER_SYNC} pairs per fdatasync"),
+        goal: format!(
+            "SQLite, 64 sessions: at least {PAIRS_PER_SYNC} pairs per fdatasync, of the run's fastest"
+        ),
         seen: number(ratio),
         met: ratio >= PAIRS_PER_SYNC,
     })

@@ -101,6 +101,13 @@ pub(crate) enum StoreCommand {
     /// Show what the store promises
     #[command(after_help = INFO_EXAMPLES)]
     Info,
+    /// Let commits go on in a store that may have gone back; shows what it would do unless --yes is given
+    #[command(after_help = RAISE_EXAMPLES)]
+    RaiseEpoch {
+        /// Do it
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// A shell that completes commands.
@@ -177,6 +184,15 @@ const INFO_EXAMPLES: &str = "\
 Examples:
   bell store info
   bell store info --store sqlite:/var/lib/bell/bell.db --json";
+
+const RAISE_EXAMPLES: &str = "\
+A server that may have lost what it acknowledged (after a restart or a fail-over) refuses every commit. Make
+sure first that nobody relies on locks granted before: stop the programs that held them, or wait out their
+ttl. Fences granted afterwards are above all that were granted before.
+
+Examples:
+  bell store raise-epoch --store redis://db.example
+  bell store raise-epoch --store redis://db.example --yes";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:

@@ -32,7 +32,12 @@ pub(crate) struct Opened {
 impl Scene {
     /// A command on the store at `url`.
     pub(crate) fn new(say: Say, url: String) -> Self {
-        Self { say: say.about(&url), url }
+        Self { say: say.about(&bell_locks::open::redacted(&url)), url }
+    }
+
+    /// The URL of the store, with its password.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// Opens a store that other processes can share.

@@ -1,14 +1,24 @@
-//! `bell store`: what the store promises.
+//! `bell store`: what the store promises, and what an operator does for it.
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
-use bell_store::Info;
+use bell_coord::Denied;
 use bell_store::info::Push;
+use bell_store::{Info, Kind, Txn};
 use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::StoreCommand;
 use crate::open::Scene;
+
+/// What `raise-epoch` did or would do.
+#[derive(Serialize)]
+struct EpochAnswer {
+    outcome: Outcome,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u64>,
+}
 
 #[derive(Serialize)]
 struct InfoAnswer<'a> {
@@ -20,6 +30,8 @@ struct InfoAnswer<'a> {
 pub(crate) async fn store(scene: &Scene, command: &StoreCommand) -> Result<u8, Refusal> {
     match command {
         StoreCommand::Info => info(scene).await,
+        StoreCommand::RaiseEpoch { yes: false } => rehearse_raise(scene).await,
+        StoreCommand::RaiseEpoch { yes: true } => raise_epoch(scene).await,
     }
 }
 
@@ -28,6 +40,27 @@ async fn info(scene: &Scene) -> Result<u8, Refusal> {
     let info = opened.coord.store().info();
     let answer = InfoAnswer { outcome: Outcome::Listed, info };
     let _ = scene.say.answer(&answer, || lines(&opened.name, info));
+    Ok(exit::OK)
+}
+
+async fn rehearse_raise(scene: &Scene) -> Result<u8, Refusal> {
+    let opened = scene.open_any().await?;
+    // A transaction that writes nothing only asks whether one that writes would be taken.
+    let message = match opened.coord.store().commit(Txn::default()).await {
+        Ok(_) => "nothing was done: the store takes commits, and its epoch need not be raised".to_owned(),
+        Err(error) if error.kind() == Kind::Rewound => format!("nothing was done: could not {error}"),
+        Err(error) => return Err(Denied::Unavailable(error).into()),
+    };
+    let answer = EpochAnswer { outcome: Outcome::Listed, message, revision: None };
+    let _ = scene.say.answer(&answer, || format!("{}\nrepeat with --yes to raise the epoch", answer.message));
+    Ok(exit::OK)
+}
+
+async fn raise_epoch(scene: &Scene) -> Result<u8, Refusal> {
+    let revision = bell_locks::open::raise_epoch(scene.url()).await?;
+    let message = format!("raised the epoch: fences go on above {revision}");
+    let answer = EpochAnswer { outcome: Outcome::Written, message, revision: Some(revision) };
+    let _ = scene.say.answer(&answer, || answer.message.clone());
     Ok(exit::OK)
 }
 

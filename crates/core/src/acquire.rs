@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use crate::view::{Changes, Decided, Draft, View};
 
 /// Keys in one request. Each costs an expectation and two writes, and granting somebody else's request on
-/// the way may cost as many again: this fits the 128 operations of the narrowest store.
+/// the way may cost as many again: this fits the 125 operations of the narrowest store.
 pub const MAX_KEYS: usize = 16;
 
 /// Requests in one key's queue. A longer queue is served after everybody in it has given up, and its

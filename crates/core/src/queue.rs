@@ -12,7 +12,7 @@ use crate::session::SessionId;
 use crate::view::{Decided, Draft};
 
 /// Records that one decision changes before it leaves further waiters to the next one. With one more
-/// request of 16 keys on top, and two writes a key, a commit stays within 128 operations.
+/// request of 16 keys on top, and two writes a key, a commit stays within 125 operations.
 const SETTLE_BUDGET: usize = 24;
 
 impl Draft<'_> {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -31,7 +32,7 @@ impl Server {
             "{} is not installed: apt-get install {package}",
             program.display()
         );
-        let child = command.spawn().unwrap_or_else(|error| panic!("could not start setpriv: {error}"));
+        let child = spawn(command).unwrap_or_else(|error| panic!("could not start setpriv: {error}"));
         Self { child, folder }
     }
 
@@ -43,6 +44,11 @@ impl Server {
     /// What it has printed, for the message of a failed test.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Whether it has ended by itself.
@@ -75,8 +81,28 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
+/// Starts it from a thread that never ends. A process with `--pdeathsig` is killed when the *thread* that started
+/// it ends, and each test is a thread: a server that tests share would go with the first of them.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, mpsc::Sender<io::Result<Child>>);
+    static STARTER: LazyLock<Mutex<mpsc::Sender<Order>>> = LazyLock::new(|| {
+        let (orders, taken) = mpsc::channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in taken {
+                // Nobody listens: the child ends with its value.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (answer, answered) = mpsc::channel();
+    let ended = |_| io::Error::other("the thread that starts servers has ended");
+    STARTER.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer)).map_err(|_| ended(()))?;
+    answered.recv().map_err(|_| ended(()))?
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that starts the servers of tests")]
-fn command(program: &str) -> Command {
+pub(crate) fn command(program: &str) -> Command {
     Command::new(program)
 }
 

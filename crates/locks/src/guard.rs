@@ -5,6 +5,10 @@
 //! this: a holder that was paused does not know that it has lost.
 
 pub mod file;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sqlite;
 
 use bell_core::lock::Fence;

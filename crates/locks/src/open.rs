@@ -5,15 +5,22 @@
 //! | `memory:` | in this process |
 //! | `sqlite:PATH` | in one file, shared by the processes of one machine |
 //! | `file:PATH` | in a folder, shared by whoever can lock files there |
+//! | `redis://:PASSWORD@HOST:PORT/DATABASE?prefix=bell` | on a Redis server |
+//! | `redis+sentinel://HOST,HOST/SERVICE`, `redis+cluster://HOST,HOST` | on the node that these name |
+//! | `postgres://USER:PASSWORD@HOST/DATABASE?schema=bell` | in a schema of a PostgreSQL database |
+//! | `etcd://USER:PASSWORD@HOST,HOST/PREFIX` | under a prefix of an etcd cluster |
 //!
 //! Others' backends join with [`register`].
+
+mod postgres;
+mod redis;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bell_coord::Denied;
-use bell_store::{Error, Kind, Store};
+use bell_store::{Error, Kind, Revision, Store};
 
 use crate::backend::LockBackend;
 use crate::locks::StoreLocks;
@@ -41,7 +48,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn LockBackend>, Denied> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(Denied::Invalid(format!("{url:?} is not a store URL: {}", known_schemes())));
     };
-    if BUILT_IN.contains(&scheme) {
+    if BUILT_IN.contains(&scheme) || redis::is_scheme(scheme) || postgres::is_scheme(scheme) {
         return Ok(Arc::new(StoreLocks::new(open_store(url).await?)));
     }
     let opener = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).get(scheme).cloned();
@@ -51,7 +58,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn LockBackend>, Denied> {
     }
 }
 
-const BUILT_IN: [&str; 3] = ["memory", "sqlite", "file"];
+const BUILT_IN: &[&str] = &["memory", "sqlite", "file", "etcd"];
 
 /// Opens the store at `url`, one of those built in.
 ///
@@ -69,7 +76,47 @@ pub async fn open_store(url: &str) -> Result<Arc<dyn Store>, Denied> {
             let path = path(url, rest)?;
             Ok(Arc::new(off_the_executor(move || bell_store_fs::Folder::open(&path)).await?))
         }
+        "etcd" => open_etcd(url).await,
+        _ if redis::is_scheme(scheme) => redis::open(url).await,
+        _ if postgres::is_scheme(scheme) => postgres::open(url).await,
         _ => Err(Denied::Invalid(format!("no store has the scheme {scheme:?}: {}", known_schemes()))),
+    }
+}
+
+#[cfg(feature = "etcd")]
+async fn open_etcd(url: &str) -> Result<Arc<dyn Store>, Denied> {
+    Ok(Arc::new(bell_store_etcd::Etcd::open(url).await?))
+}
+
+#[cfg(not(feature = "etcd"))]
+async fn open_etcd(_url: &str) -> Result<Arc<dyn Store>, Denied> {
+    Err(Denied::Invalid("built without etcd: build it with the feature etcd, which needs protoc".to_owned()))
+}
+
+/// Begins a new epoch of the store at `url`: an operator has seen to it that nobody relies on what the store may
+/// have lost ([`Kind::Rewound`]). Answers its first revision, which is above all that were given out.
+///
+/// # Errors
+/// [`Denied::Invalid`] if stores of this kind can't lose what they acknowledged; otherwise as for [`open`].
+pub async fn raise_epoch(url: &str) -> Result<Revision, Denied> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    if redis::is_scheme(scheme) {
+        return redis::raise_epoch(url).await;
+    }
+    if postgres::is_scheme(scheme) {
+        return postgres::raise_epoch(url).await;
+    }
+    Err(Denied::Invalid(format!("a store of the scheme {scheme:?} has no epoch to raise")))
+}
+
+/// A URL as it may be shown: without what stands before the `@`.
+pub fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, place) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, hosts)) => format!("{scheme}://…@{hosts}{place}"),
+        None => url.to_owned(),
     }
 }
 
@@ -108,5 +155,20 @@ fn path(url: &str, rest: &str) -> Result<PathBuf, Denied> {
 fn known_schemes() -> String {
     let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let others = registered.keys().map(|scheme| format!(", {scheme}:…")).collect::<String>();
-    format!("use memory:, sqlite:PATH, file:PATH{others}")
+    format!(
+        "use memory:, sqlite:PATH, file:PATH, postgres://HOST/DATABASE, redis://HOST, etcd://HOST/PREFIX{others}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_url_has_no_credentials() {
+        assert_eq!(redacted("redis://u:p@ss@host:1/2?prefix=a"), "redis://…@host:1/2?prefix=a");
+        for harmless in ["sqlite:/a@b", "redis://host/a@b", "file:///a", "memory:"] {
+            assert_eq!(redacted(harmless), harmless);
+        }
+    }
 }

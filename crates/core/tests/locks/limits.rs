@@ -9,7 +9,7 @@ use crate::support::talk::{Vary, queued};
 use crate::support::world::World;
 
 /// The operations of one commit in the narrowest store.
-const OPERATIONS: usize = 128;
+const OPERATIONS: usize = 125;
 
 fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number:03}")).collect()

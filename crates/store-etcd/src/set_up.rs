@@ -1,0 +1,152 @@
+//! Opening: is it etcd, is it new enough, is the prefix a store, and what should its operator know.
+
+use bell_store::{Error, Kind, Result, Timestamp, clock};
+use etcd_client::{Compare, CompareOp, GetOptions, Txn as EtcdTxn, TxnOp};
+
+use crate::answers::{Meta, found, get};
+use crate::keys::Keys;
+use crate::line::{Answer, Host, Line, Reached};
+use crate::timekeeper;
+use crate::wire::{Twice, Wire};
+
+/// What marks a prefix as a store, and how its keys are to be read.
+const FORMAT: &str = "bellwether store 1";
+const FORMAT_NAME: &str = "bellwether store ";
+
+/// The oldest etcd that has everything a store needs.
+const OLDEST: (u32, u32) = (3, 4);
+
+/// A store that was found or made.
+pub(crate) struct Found {
+    pub(crate) meta: Meta,
+    /// The revision at which it was found.
+    pub(crate) revision: i64,
+}
+
+/// Refuses an etcd that is too old.
+///
+/// # Errors
+/// [`Kind::Unsupported`] if it is, or those of asking it.
+pub(crate) async fn check_version(wire: &Wire) -> Result<()> {
+    let ask = |client: etcd_client::Client| async move { client.maintenance_client().status().await };
+    let status = match wire.call(Twice::Harmless, ask).await {
+        Ok(status) => status,
+        // Some versions tell it to administrators only. What the store needs is tried next anyway.
+        Err(fault) if fault.kind == Kind::Unauthorized => return Ok(()),
+        Err(fault) => return Err(wire.reading(fault)),
+    };
+    let version = status.version();
+    if is_old(version) {
+        return Err(Error::new(Kind::Unsupported, format!("use etcd {version}"))
+            .hint("Upgrade etcd to 3.4 or newer."));
+    }
+    Ok(())
+}
+
+fn is_old(version: &str) -> bool {
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|version| version < OLDEST)
+}
+
+/// Finds the store under the prefix, or makes it if nothing is there.
+///
+/// # Errors
+/// [`Kind::Invalid`] if the prefix is used by something else, [`Kind::TooNew`] if a newer program made the
+/// store, or those of asking etcd.
+pub(crate) async fn find_or_make(wire: &Wire, keys: &Keys, host: &Host) -> Result<Found> {
+    loop {
+        if let Some(found) = find(wire, keys).await? {
+            return Ok(found);
+        }
+        make(wire, keys, host).await?;
+    }
+}
+
+/// The store; `None` if nothing is under the prefix.
+async fn find(wire: &Wire, keys: &Keys) -> Result<Option<Found>> {
+    let anything = get(keys.all(), GetOptions::new().with_limit(1).with_keys_only());
+    let look = EtcdTxn::new().and_then([TxnOp::get(keys.format(), None), Meta::get(keys, 0), anything]);
+    let answer = wire.txn(Twice::Harmless, look).await.map_err(|fault| wire.reading(fault))?;
+    let mut found = found(&answer).into_iter();
+    let (format, meta, anything) = (found.next(), found.next(), found.next());
+    match format.unwrap_or_default().first() {
+        Some(format) => check_format(format.value())?,
+        None if anything.unwrap_or_default().is_empty() => return Ok(None),
+        None => return Err(not_a_store()),
+    }
+    let revision = answer.header().map_or(0, |header| header.revision());
+    Ok(Some(Found { meta: Meta::of(keys, &meta.unwrap_or_default())?, revision }))
+}
+
+fn check_format(format: &[u8]) -> Result<()> {
+    let format = String::from_utf8_lossy(format);
+    match format.strip_prefix(FORMAT_NAME).map(str::parse::<u32>) {
+        _ if format == FORMAT => Ok(()),
+        Some(Ok(_)) => {
+            Err(Error::new(Kind::TooNew, "use this prefix: a newer Bellwether made the store in it")
+                .hint("Upgrade this program, or name another prefix."))
+        }
+        Some(Err(_)) | None => Err(not_a_store()),
+    }
+}
+
+/// Makes the store, unless something has come up under the prefix since.
+async fn make(wire: &Wire, keys: &Keys, host: &Host) -> Result<()> {
+    // Any start would do; this one reads well.
+    let now = Timestamp::default() + clock::wall();
+    let line = Line::drawn(1, &host.id, host.boottime(), now);
+    let line = Line { lease: timekeeper::grant(wire).await?, ..line };
+    let reached = Reached { line: line.number, at: now };
+    let (start, end) = keys.all();
+    let is_unused = Compare::version(start, CompareOp::Equal, 0).with_range(end);
+    let txn = EtcdTxn::new().when([is_unused]).and_then([
+        TxnOp::put(keys.format(), FORMAT, None),
+        TxnOp::put(keys.line(), line.encode(), None),
+        TxnOp::put(keys.head(), reached.encode(), None),
+        TxnOp::put(keys.answer(), Answer { question: 0, reached }.encode(), None),
+    ]);
+    // All or nothing, and only if nothing is there: a second try finds what the first one made.
+    wire.txn(Twice::Harmless, txn).await.map_err(|fault| wire.reading(fault))?;
+    Ok(())
+}
+
+/// What the operator should know, one sentence each.
+pub(crate) async fn warnings(wire: &Wire) -> Vec<String> {
+    let ask = |client: etcd_client::Client| async move { client.cluster_client().member_list().await };
+    // Who may not ask is not told.
+    let Ok(members) = wire.call(Twice::Harmless, ask).await else { return Vec::new() };
+    match members.members().len() {
+        1 => vec!["etcd has one member: while it is down nothing can be locked; run three".to_owned()],
+        2 => vec!["etcd has two members: if either is down nothing can be locked; run three".to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+fn not_a_store() -> Error {
+    Error::new(Kind::Invalid, "use this prefix: there are keys under it that are not a store's")
+        .hint("Name another prefix at the end of the URL; nothing was changed.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_etcd_before_3_4_is_too_old() {
+        for version in ["2.3.8", "3.3.27", "3.0.0-rc.1"] {
+            assert!(is_old(version), "{version}");
+        }
+        for version in ["3.4.0", "3.4.23", "3.5.0-alpha", "3.10.1", "4.0.0", "", "unreadable"] {
+            assert!(!is_old(version), "{version}");
+        }
+    }
+
+    #[test]
+    fn formats_of_others_and_of_the_future_are_told_apart() {
+        assert!(check_format(FORMAT.as_bytes()).is_ok());
+        assert_eq!(check_format(b"bellwether store 2").unwrap_err().kind(), Kind::TooNew);
+        for other in ["", "kubernetes", "bellwether store x"] {
+            assert_eq!(check_format(other.as_bytes()).unwrap_err().kind(), Kind::Invalid, "{other}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! One connection that is made when it is needed, and made again when it was lost.
+//!
+//! Statements are sent unprepared, one round trip each, so that a pooler may give every one of them to
+//! another connection of the server. What the server must plan is planned in its functions, once per
+//! connection there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bell_store::clock::boottime;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use crate::fault::Fault;
+use crate::route::Route;
+
+/// How long any request may take. Shorter than any lease that has to be renewed meanwhile; longer than the
+/// four seconds that a commit may wait for its turn on the server.
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// After a failure to connect the next requests fail alike for this long: many callers who all try
+/// would only keep a struggling server busy.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a closing connection may take to say so.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+const IDENTIFY: &str = "SELECT system_identifier::text FROM pg_control_system()";
+
+/// A statement's parameters, each with its type.
+pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
+
+/// A connection that comes back.
+pub(crate) struct Link {
+    route: Route,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    failed: Option<(Duration, Fault)>,
+}
+
+/// A connection while it lasts.
+pub(crate) struct Session {
+    client: Client,
+    driver: JoinHandle<()>,
+    /// Which cluster of databases it leads to; `None` if the server does not tell this role.
+    pub(crate) system: Option<String>,
+}
+
+impl Link {
+    pub(crate) fn new(route: Route) -> Self {
+        Self { route, state: Mutex::default() }
+    }
+
+    /// The connection, made if there is none.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, Fault> {
+        let mut state = self.state.lock().await;
+        if let Some(session) = state.session.as_ref().filter(|session| !session.client.is_closed()) {
+            return Ok(Arc::clone(session));
+        }
+        state.session = None;
+        if let Some((when, fault)) = &state.failed
+            && boottime().saturating_sub(*when) < PAUSE
+        {
+            return Err(fault.clone());
+        }
+        match Session::open(&self.route, None).await {
+            Ok(session) => {
+                let session = Arc::new(session);
+                *state = State { session: Some(Arc::clone(&session)), failed: None };
+                Ok(session)
+            }
+            Err(fault) => {
+                state.failed = Some((boottime(), fault.clone()));
+                Err(fault)
+            }
+        }
+    }
+
+    /// Asks for something that changes nothing. A connection that turns out to be lost is made again.
+    pub(crate) async fn read(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+        let session = self.session().await?;
+        match self.ask(&session, sql, parameters).await {
+            Err(fault) if fault.is_silence() && session.client.is_closed() => {
+                let session = self.session().await?;
+                self.ask(&session, sql, parameters).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Asks over a connection of this link, and gives the connection up if no answer comes.
+    pub(crate) async fn ask(
+        &self,
+        session: &Arc<Session>,
+        sql: &str,
+        parameters: &Parameters<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        let answer = session.ask(sql, parameters).await;
+        if answer.as_ref().is_err_and(Fault::is_silence) {
+            let mut state = self.state.lock().await;
+            state.session.take_if(|current| Arc::ptr_eq(current, session));
+        }
+        answer
+    }
+
+    /// Says goodbye to the server.
+    pub(crate) async fn close(&self) {
+        if let Some(session) = self.state.lock().await.session.take().and_then(Arc::into_inner) {
+            session.close().await;
+        }
+    }
+}
+
+impl Session {
+    /// Connects. Notifications go to `heard`.
+    pub(crate) async fn open(
+        route: &Route,
+        heard: Option<mpsc::UnboundedSender<String>>,
+    ) -> Result<Self, Fault> {
+        let connected = timeout(REQUEST_LIMIT, route.connect(heard)).await;
+        let (client, driver) =
+            connected.map_err(|_| Fault::unreachable())?.map_err(|error| Fault::while_connecting(&error))?;
+        let mut session = Self { client, driver, system: None };
+        match session.ask(IDENTIFY, &[]).await {
+            Ok(rows) => session.system = rows.first().and_then(|row| row.try_get(0).ok()),
+            Err(fault) if fault.is_silence() => return Err(Fault::unreachable()),
+            // Some hosters keep it to themselves.
+            Err(_) => {}
+        }
+        Ok(session)
+    }
+
+    pub(crate) async fn ask(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+        let answer = timeout(REQUEST_LIMIT, self.client.query_typed(sql, parameters)).await;
+        answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
+    }
+
+    /// Runs several statements, none of which has parameters.
+    pub(crate) async fn run(&self, sql: &str) -> Result<(), Fault> {
+        let answer = timeout(REQUEST_LIMIT, self.client.batch_execute(sql)).await;
+        answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
+    }
+
+    /// Says goodbye to the server.
+    pub(crate) async fn close(self) {
+        drop(self.client);
+        // A server that does not take a goodbye learns of it when the process ends.
+        let _ = timeout(FAREWELL, self.driver).await;
+    }
+}

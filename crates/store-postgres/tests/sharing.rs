@@ -1,0 +1,168 @@
+//! Several handles, executors and openers on one store.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bell_store::info::Push;
+use bell_store::{Expect, Outcome, Store, Txn, Watch};
+use bell_store_postgres::Postgres;
+
+use support::{PATIENCE, Place, committed, put, put_at, read};
+
+#[tokio::test]
+async fn a_change_by_another_handle_is_pushed() {
+    let place = Place::new();
+    let (here, there) = (place.open().await, place.open().await);
+    assert_eq!(here.info().push, Push::Push);
+    let seen = committed(&there, put("a", "1")).await.revision;
+    let watch = Watch::Names(vec![("a".into(), seen)]);
+    let waiting = here.changed(&watch);
+    let change = async {
+        // Long enough for the other to be waiting; if it is not, the test is only less strict.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        committed(&there, put("a", "2")).await
+    };
+    let (woken, _) = tokio::time::timeout(PATIENCE, async { tokio::join!(waiting, change) }).await.unwrap();
+    woken.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_under_a_long_name_is_pushed() {
+    let place = Place::new();
+    let (here, there) = (place.open().await, place.open().await);
+    let name = "n".repeat(1_000);
+    let watch = Watch::Names(vec![(name.as_str().into(), 0)]);
+    let waiting = here.changed(&watch);
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        committed(&there, put(&name, "1")).await
+    };
+    let (woken, _) = tokio::time::timeout(PATIENCE, async { tokio::join!(waiting, change) }).await.unwrap();
+    woken.unwrap();
+}
+
+#[tokio::test]
+async fn many_changes_at_once_wake_everybody_who_waits_for_one() {
+    let place = Place::new();
+    let (here, there) = (Arc::new(place.open().await), place.open().await);
+    let names: Vec<String> = (0..60).map(|number| format!("name/{number}")).collect();
+    let waiting: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let (here, watch) = (Arc::clone(&here), Watch::Names(vec![(name.as_str().into(), 0)]));
+            tokio::spawn(async move { here.changed(&watch).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let writes = names.iter().flat_map(|name| put(name, "1").writes).collect();
+    committed(&there, Txn { writes, ..Txn::default() }).await;
+    for waiter in waiting {
+        tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn transactions_that_wait_together_share_a_commit_and_each_has_its_own_outcome() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let before = store.batches();
+    let rivals: Vec<_> = (0..200)
+        .map(|number| {
+            let store = Arc::clone(&store);
+            // Every tenth is about a record of its own, all others about the same one.
+            let name = if number % 10 == 0 { format!("own/{number}") } else { "shared".to_owned() };
+            tokio::spawn(async move { store.commit(put_at(&name, 0, "1")).await.unwrap() })
+        })
+        .collect();
+    let (mut done, mut conflicts) = (Vec::new(), 0);
+    for rival in rivals {
+        match rival.await.unwrap() {
+            Outcome::Committed(committed) => done.push(committed.revision),
+            Outcome::Conflict(found) => {
+                assert_eq!(found.records["shared"].value, b"1");
+                conflicts += 1;
+            }
+        }
+    }
+    done.sort_unstable();
+    done.dedup();
+    assert_eq!((done.len(), conflicts), (21, 179));
+    assert!(store.batches() - before < 100, "{} commits for 200 transactions", store.batches() - before);
+}
+
+#[tokio::test]
+async fn later_transactions_of_a_batch_see_what_earlier_ones_did() {
+    let place = Place::new();
+    let store = place.open().await;
+    // The first is under way while the others gather; they are judged in the order they came in.
+    let check = Txn { expect: vec![("a".into(), Expect::Absent)], ..Txn::default() };
+    let answers = tokio::join!(
+        store.commit(put("busy", "1")),
+        store.commit(put_at("a", 0, "first")),
+        store.commit(put_at("a", 0, "second")),
+        store.commit(check),
+    );
+    assert!(matches!(answers.1.unwrap(), Outcome::Committed(_)));
+    for loser in [answers.2.unwrap(), answers.3.unwrap()] {
+        let Outcome::Conflict(found) = loser else { panic!("a record was there") };
+        assert_eq!(found.records["a"].value, b"first");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_who_open_a_new_store_at_once_find_the_same_one() {
+    let place = Place::new();
+    let openers: Vec<_> = (0..6)
+        .map(|number| {
+            let url = place.url();
+            tokio::spawn(async move {
+                let store = Postgres::open(&url).await.unwrap();
+                committed(&store, put(&format!("name/{number}"), "1")).await.revision
+            })
+        })
+        .collect();
+    let mut revisions = Vec::new();
+    for opener in openers {
+        revisions.push(opener.await.unwrap());
+    }
+    revisions.sort_unstable();
+    assert!(revisions.windows(2).all(|pair| pair[1] == pair[0] + 1), "{revisions:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_was_dropped_and_made_anew_goes_on_above_what_it_gave_out() {
+    let place = Place::new();
+    let before = committed(&place.open().await, put("a", "1")).await.revision;
+    place.sql("DROP SCHEMA {schema} CASCADE");
+    assert!(committed(&place.open().await, put("a", "1")).await.revision > before);
+}
+
+#[test]
+fn a_store_outlives_the_executor_that_opened_it() {
+    let executor = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let place = Place::new();
+    let store = executor().block_on(place.open());
+    let revision = executor().block_on(committed(&store, put("a", "1"))).revision;
+    assert_eq!(executor().block_on(read(&store, "a")).revision, revision);
+}
+
+#[tokio::test]
+async fn a_commit_is_synchronous_where_the_database_is_not() {
+    let place = Place::new();
+    place.sql("CREATE SCHEMA {schema}; CREATE TABLE public.{schema}_seen (setting text)");
+    let role = format!("hasty_{}", place.schema);
+    place.sql(&format!(
+        "CREATE ROLE {role} SUPERUSER LOGIN PASSWORD 'hunter2'; ALTER ROLE {role} SET synchronous_commit = off"
+    ));
+    let store =
+        Postgres::open(&place.server.url_as(&role, "hunter2", "postgres", &place.schema)).await.unwrap();
+    place.sql(
+        "CREATE FUNCTION {schema}.watch() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO public.{schema}_seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+         CREATE TRIGGER watch AFTER INSERT ON {schema}.records EXECUTE FUNCTION {schema}.watch()",
+    );
+    committed(&store, put("a", "1")).await;
+    assert_eq!(place.sql("SELECT setting FROM public.{schema}_seen"), "on");
+}

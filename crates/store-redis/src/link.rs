@@ -1,0 +1,295 @@
+//! One thread per store that owns the connection: requests come to it from any runtime, and it comes back by
+//! itself when the server was gone.
+//!
+//! While there is no connection, a request waits for the attempt to connect that is under way, or sets off
+//! one, and shares its fate. Those who wait for changes are told to look whenever an attempt has ended, so
+//! that nobody sleeps over a change, and nobody waits for a server that is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bell_store::{Error, Kind, Name, Outcome, Result, Revision, Snapshot, Txn};
+use redis::PushInfo;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+
+use crate::address::{Address, Security};
+use crate::fault::Fault;
+use crate::notice::Notice;
+use crate::reply::Rewound;
+use crate::server::Server;
+use crate::session::{Session, Shared};
+
+/// How long a request may take. A lease of the shortest length is lost by then anyway.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long it may take to find the server, connect and log in.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// How often the server and its clock are looked at, so that a connection that died in silence is noticed.
+const WATCH_EVERY: Duration = Duration::from_secs(3);
+
+/// Between two attempts to connect, when nobody asks for anything.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Between two attempts in any case: a refused connection costs nothing, and callers may ask in a loop.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// A question, and where the answer goes.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Read(Vec<Name>, oneshot::Sender<Result<Snapshot>>),
+    Scan { prefix: String, from: String, limit: usize, answer: oneshot::Sender<Result<Snapshot>> },
+    Commit(Txn, oneshot::Sender<Result<Outcome>>),
+    Raise(oneshot::Sender<Result<Revision>>),
+}
+
+/// What the first connection found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) server: Server,
+    pub(crate) rewound: Option<Rewound>,
+}
+
+/// The way to the thread. It ends when this is dropped.
+pub(crate) struct Link {
+    jobs: UnboundedSender<Job>,
+}
+
+impl Link {
+    /// Starts the thread and waits until it has connected. Dropped half-way, the thread ends.
+    pub(crate) async fn open(address: Address, shared: Arc<Shared>) -> Result<(Self, Found)> {
+        let (jobs, asked) = mpsc::unbounded_channel();
+        let (opened, found) = oneshot::channel();
+        let location = address.location();
+        let thread = Thread { address, shared, jobs: asked };
+        std::thread::Builder::new()
+            .name("bell-redis".to_owned())
+            .spawn(move || thread.run(opened))
+            .map_err(|error| no_thread().because(error))?;
+        let found = found.await.map_err(|_| no_thread())?;
+        let found = found.map_err(|fault| fault.error(&format!("open the store at {location}")))?;
+        Ok((Self { jobs }, found))
+    }
+
+    /// Hands in a question made for this channel, and waits for its answer.
+    pub(crate) async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
+        let (answer, answered) = oneshot::channel();
+        let job = job(answer);
+        let (doing, lost) = (job.doing(), job.lost());
+        if self.jobs.send(job).is_err() {
+            return Err(lost.of_question().error(doing));
+        }
+        // Dropped without an answer: the connection went away under it.
+        answered.await.unwrap_or_else(|_| Err(lost.error(doing)))
+    }
+}
+
+impl Job {
+    /// What is being done, to read after «could not».
+    fn doing(&self) -> &'static str {
+        match self {
+            Self::Read(..) => "read records",
+            Self::Scan { .. } => "scan records",
+            Self::Commit(..) => "commit",
+            Self::Raise(_) => "raise the epoch",
+        }
+    }
+
+    /// What it means that no answer came.
+    fn lost(&self) -> Fault {
+        let lost = Fault::no_answer("the connection to the server was lost");
+        match self {
+            Self::Read(..) | Self::Scan { .. } => lost.of_question(),
+            Self::Commit(..) | Self::Raise(_) => lost,
+        }
+    }
+
+    fn fail(self, fault: &Fault) {
+        let error = fault.error(self.doing());
+        // Whoever stopped waiting needs no answer, here as below.
+        match self {
+            Self::Read(_, answer) | Self::Scan { answer, .. } => drop(answer.send(Err(error))),
+            Self::Commit(_, answer) => drop(answer.send(Err(error))),
+            Self::Raise(answer) => drop(answer.send(Err(error))),
+        }
+    }
+
+    /// Asks the server and answers. Says what went wrong, if anything did.
+    async fn carry_out(self, session: Session) -> Option<Fault> {
+        let (doing, late) = (self.doing(), self.late());
+        match self {
+            Self::Read(names, answer) => give(answer, doing, within(late, session.read(&names)).await),
+            Self::Scan { prefix, from, limit, answer } => {
+                give(answer, doing, within(late, session.scan(&prefix, &from, limit)).await)
+            }
+            Self::Commit(txn, answer) => give(answer, doing, within(late, session.commit(&txn)).await),
+            Self::Raise(answer) => give(answer, doing, within(late, session.raise_epoch()).await),
+        }
+    }
+
+    fn late(&self) -> Fault {
+        Fault {
+            why: format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
+            elsewhere: false,
+            ..self.lost()
+        }
+    }
+}
+
+async fn within<T>(late: Fault, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(REQUEST_LIMIT, asked).await.unwrap_or(Err(late))
+}
+
+fn give<T>(answer: oneshot::Sender<Result<T>>, doing: &str, answered: Result<T, Fault>) -> Option<Fault> {
+    let fault = answered.as_ref().err().cloned();
+    drop(answer.send(answered.map_err(|fault| fault.error(doing))));
+    fault
+}
+
+/// The thread's own.
+struct Thread {
+    address: Address,
+    shared: Arc<Shared>,
+    jobs: UnboundedReceiver<Job>,
+}
+
+/// A connection, and what arrives on it unasked.
+struct Connected {
+    session: Session,
+    rewound: Option<Rewound>,
+    pushes: UnboundedReceiver<PushInfo>,
+}
+
+/// Why serving ended.
+enum End {
+    /// Nobody has the store open any more.
+    Closed,
+    /// The connection is of no use any more.
+    Lost,
+}
+
+impl Thread {
+    fn run(mut self, opened: oneshot::Sender<Result<Found, Fault>>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.serve_all(opened)),
+            Err(error) => drop(opened.send(Err(Fault::unreachable(format!("no runtime: {error}"))))),
+        }
+    }
+
+    async fn serve_all(&mut self, opened: oneshot::Sender<Result<Found, Fault>>) {
+        let mut connected = match connect(&self.address, &self.shared).await {
+            Ok(connected) => {
+                let found = Found { server: connected.session.server().clone(), rewound: connected.rewound };
+                drop(opened.send(Ok(found)));
+                connected
+            }
+            Err(fault) => return drop(opened.send(Err(fault))),
+        };
+        let mut waiting = Vec::new();
+        while let End::Lost = self.serve(connected, std::mem::take(&mut waiting)).await {
+            tracing::warn!(store = self.address.location(), "lost the connection to the redis server");
+            let Some(again) = self.reconnect(&mut waiting).await else { return };
+            tracing::info!(store = self.address.location(), "connected to the redis server again");
+            // Whatever happened meanwhile was not told.
+            self.shared.hub.look();
+            connected = again;
+        }
+    }
+
+    /// Serves until the connection or the last handle is gone. What was asked and not answered by then is
+    /// dropped, which those who asked notice.
+    async fn serve(&mut self, mut connected: Connected, waiting: Vec<Job>) -> End {
+        let mut asked = JoinSet::new();
+        for job in waiting {
+            asked.spawn(job.carry_out(connected.session.clone()));
+        }
+        let mut watch = interval_at(Instant::now() + WATCH_EVERY, WATCH_EVERY);
+        watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                job = self.jobs.recv() => match job {
+                    Some(job) => drop(asked.spawn(job.carry_out(connected.session.clone()))),
+                    None => return End::Closed,
+                },
+                push = connected.pushes.recv() => match push.as_ref().map(Notice::of) {
+                    Some(Some(Notice::Written(names))) => self.shared.hub.committed(&names),
+                    Some(Some(Notice::Anything)) => self.shared.hub.look(),
+                    Some(None) => {}
+                    Some(Some(Notice::Disconnected)) | None => return End::Lost,
+                },
+                Some(ended) = asked.join_next() => {
+                    if matches!(ended, Ok(Some(Fault { elsewhere: true, .. }))) {
+                        return End::Lost;
+                    }
+                }
+                _ = watch.tick() => drop(asked.spawn(look_after(connected.session.clone()))),
+            }
+        }
+    }
+
+    /// Connects again, however long it takes. `None`: nobody has the store open any more.
+    async fn reconnect(&mut self, waiting: &mut Vec<Job>) -> Option<Connected> {
+        loop {
+            let fault = match self.attempt(waiting).await? {
+                Ok(connected) => return Some(connected),
+                Err(fault) => fault,
+            };
+            for job in waiting.drain(..) {
+                job.fail(&fault);
+            }
+            self.shared.hub.look();
+            sleep(SHORTEST_PAUSE).await;
+            tokio::select! {
+                job = self.jobs.recv() => waiting.push(job?),
+                () = sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    /// One attempt. What is asked meanwhile waits for it.
+    async fn attempt(&mut self, waiting: &mut Vec<Job>) -> Option<Result<Connected, Fault>> {
+        let connecting = connect(&self.address, &self.shared);
+        tokio::pin!(connecting);
+        loop {
+            tokio::select! {
+                connected = &mut connecting => return Some(connected),
+                job = self.jobs.recv() => waiting.push(job?),
+            }
+        }
+    }
+}
+
+async fn connect(address: &Address, shared: &Arc<Shared>) -> Result<Connected, Fault> {
+    let (sender, pushes) = mpsc::unbounded_channel();
+    let opening = Session::open(address, shared, sender);
+    let late = || Fault {
+        hint: match address.security {
+            Security::Plain => "Check that the server runs and is not overloaded.",
+            // A server that expects no TLS waits for the end of what it takes for a command.
+            Security::Tls => {
+                "Check that the server runs; if the port does not speak TLS, write redis:// for it."
+            }
+        },
+        ..Fault::unreachable(format!("no answer within {} s", CONNECT_LIMIT.as_secs()))
+    };
+    let (session, rewound) = timeout(CONNECT_LIMIT, opening).await.unwrap_or_else(|_| Err(late()))?;
+    if let Some(why) = rewound {
+        tracing::error!(store = address.location(), "{}", why.fault().why);
+    }
+    Ok(Connected { session, rewound, pushes })
+}
+
+/// Looks after the connection: the answer says whether it is of use.
+async fn look_after(session: Session) -> Option<Fault> {
+    let late = Fault::unreachable("the server does not answer");
+    within(late, session.watch()).await.err()
+}
+
+fn no_thread() -> Error {
+    Error::new(Kind::Unavailable, "start a thread for the store")
+        .hint("Raise the limit on threads (ulimit -u).")
+}

@@ -1,0 +1,24 @@
+-- Begins a new epoch: an operator has taken note that acknowledged commits may be lost. ARGV: 1 run, 2
+-- replication id, 3 whether the server keeps all it acknowledges, 4 whether it has replicas, 5 highest revision
+-- this client has seen (or ''), 6 channel.
+
+if redis.call('HLEN', KEYS[3]) ~= redis.call('ZCARD', KEYS[2]) then return { 'damaged' } end
+local store, why = current('')
+if why == 'newer' then return { why } end
+if not store then
+  local now = server_ms()
+  store = { revision = 0, now = now, last = now, offset = 0 }
+end
+
+-- Above all that can have been given out and lost: also by a million revisions if this server's clock is behind its
+-- predecessor's.
+local MARGIN_MS = 1000
+local highest = math.max(store.revision, tonumber(ARGV[5]) or 0)
+local epoch = math.max(server_ms(), store.now, math.floor(highest / PER_MS) + MARGIN_MS)
+store.revision = epoch * PER_MS
+
+redis.call('PUBLISH', ARGV[6], string.format('%016.0f', store.revision))
+redis.call('HSET', KEYS[1], 'format', FORMAT, 'run', ARGV[1], 'replication', ARGV[2], 'durable', ARGV[3],
+  'replicated', ARGV[4], 'epoch', text(epoch), 'revision', text(store.revision), 'last_ms', text(store.now),
+  'offset_ms', text(store.repaired or store.offset))
+return answer('ok', store)

@@ -1,0 +1,320 @@
+//! A connection to the server that has the store, and what can be asked over it.
+//!
+//! One connection carries everything: many requests at a time, each one round trip, and what the server
+//! pushes. Requests that are dropped half-way have happened or not, never half.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bell_store::clock::boottime;
+use bell_store::hub::Hub;
+use bell_store::txn::MAX_LAG;
+use bell_store::{Committed, Expect, Kind, Name, Outcome, Revision, Snapshot, Stamp, Timestamp, Txn, Write};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, Value, cmd};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::address::Address;
+use crate::fault::Fault;
+use crate::find;
+use crate::reply::{Reply, Rewound, Times, Word, version_text};
+use crate::scripts::Script;
+use crate::server::{SECTIONS, Server};
+use crate::witness::Witness;
+
+/// A recorded time that is older is recorded anew: so much of the past a clock that goes back may repeat.
+const RECORD_AFTER: Duration = Duration::from_secs(2);
+
+/// Jumps of the server's clock in a row before a request gives up on it.
+const MAX_JUMPS: usize = 3;
+
+/// What outlives a connection: all that this process knows of the store.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub(crate) hub: Hub,
+    witness: Witness,
+    /// The highest revision seen.
+    seen: AtomicU64,
+    /// Whether there was a store when we first connected. From then on a missing one is a lost one.
+    attached: AtomicBool,
+}
+
+/// A connection with everything set up. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Session {
+    connection: MultiplexedConnection,
+    known: Arc<Known>,
+}
+
+struct Known {
+    keys: [String; 3],
+    channel: String,
+    /// The scripts' names on the server.
+    digests: Vec<String>,
+    server: Server,
+    is_replicated: bool,
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// Finds the node, connects, listens for changes, and makes the store if there is none. Also says why the
+    /// store may have gone back; it can be read then.
+    pub(crate) async fn open(
+        address: &Address,
+        shared: &Arc<Shared>,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<(Self, Option<Rewound>), Fault> {
+        let host = find::find(address).await?;
+        let mut connection = find::connect(address, &host, pushes).await?;
+        let server = examine(&mut connection).await?;
+        server.check()?;
+        let digests = load_scripts(&mut connection).await?;
+        connection.subscribe(address.channel()).await.map_err(question)?;
+        let known = Known {
+            keys: address.keys(),
+            channel: address.channel(),
+            digests,
+            is_replicated: server.is_replicated(&address.place),
+            server,
+            shared: Arc::clone(shared),
+        };
+        let session = Self { connection, known: Arc::new(known) };
+        let rewound = session.attach().await.map_err(Fault::of_question)?;
+        Ok((session, rewound))
+    }
+
+    /// The server we are connected to.
+    pub(crate) fn server(&self) -> &Server {
+        &self.known.server
+    }
+
+    async fn attach(&self) -> Result<Option<Rewound>, Fault> {
+        let Known { server, shared, .. } = &*self.known;
+        let reply = self
+            .call(Script::Attach, |request| {
+                request.arg(&server.run).arg(&server.replication).arg(flag(server.promoted));
+                request.arg(flag(server.keeps_all())).arg(flag(self.known.is_replicated));
+                request.arg(self.seen_text()).arg(&self.known.channel);
+            })
+            .await?;
+        shared.attached.store(true, Ordering::Relaxed);
+        match reply.word {
+            Word::Rewound(why) => Ok(Some(why)),
+            Word::Ok | Word::Conflict => Ok(None),
+        }
+    }
+
+    /// The named records.
+    pub(crate) async fn read(&self, names: &[Name]) -> Result<Snapshot, Fault> {
+        let reply = self.question(Script::Read, |request| add_all(request, names)).await?;
+        reply.records_of(names.iter())
+    }
+
+    /// Records under a prefix.
+    pub(crate) async fn scan(&self, prefix: &str, from: &str, limit: usize) -> Result<Snapshot, Fault> {
+        let lowest = format!("[{}", prefix.max(from));
+        // No UTF-8 contains this byte, so it is above everything that starts with the prefix.
+        let highest = [b"(", prefix.as_bytes(), b"\xff"].concat();
+        let reply = self
+            .question(Script::Scan, |request| {
+                request.arg(&lowest).arg(&highest).arg(limit + 1);
+            })
+            .await?;
+        reply.scanned(limit)
+    }
+
+    /// Commits, or says why not.
+    pub(crate) async fn commit(&self, txn: &Txn) -> Result<Outcome, Fault> {
+        let reply = self.call(Script::Commit, |request| self.add_txn(request, txn)).await?;
+        let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+        let believed = self.believes(&reply).await;
+        match (reply.word, believed) {
+            (Word::Ok, _) => {
+                let latest = self.known.shared.witness.latest(reply.told.arrived).unwrap_or(u64::MAX);
+                let now = reply.now().min(Timestamp::from_ms(latest));
+                Ok(Outcome::Committed(Committed { revision: reply.revision, now }))
+            }
+            (Word::Conflict, Ok(Belief::Believed)) => {
+                Ok(Outcome::Conflict(reply.records_of(expected.iter())?))
+            }
+            // The conflict stands; its time does not.
+            (Word::Conflict, _) => {
+                self.read(&expected).await.map(Outcome::Conflict).map_err(Fault::of_question)
+            }
+            (Word::Rewound(why), _) => Err(why.fault()),
+        }
+    }
+
+    /// Begins a new epoch. Answers its first revision.
+    pub(crate) async fn raise_epoch(&self) -> Result<Revision, Fault> {
+        let Known { server, channel, .. } = &*self.known;
+        let reply = self
+            .call(Script::Raise, |request| {
+                request.arg(&server.run).arg(&server.replication);
+                request.arg(flag(server.keeps_all())).arg(flag(self.known.is_replicated));
+                request.arg(self.seen_text()).arg(channel);
+            })
+            .await?;
+        Ok(reply.revision)
+    }
+
+    /// Sees that the server answers, that it is still a primary, and what its clock does.
+    pub(crate) async fn watch(&self) -> Result<(), Fault> {
+        let (earliest, latest) = self.bounds();
+        let reply = self
+            .call(Script::Watch, |request| {
+                request.arg(earliest).arg(latest).arg(ms(RECORD_AFTER));
+            })
+            .await
+            .map_err(Fault::of_question)?;
+        match reply.word {
+            Word::Ok => self.believes(&reply).await.map(drop),
+            Word::Conflict | Word::Rewound(_) => Ok(()),
+        }
+    }
+
+    /// Asks something that changes nothing, until the time in the answer can be true.
+    async fn question(&self, script: Script, add: impl Fn(&mut Cmd)) -> Result<Reply, Fault> {
+        for _ in 0..MAX_JUMPS {
+            let earliest = self.bounds().0;
+            let with_time = |request: &mut Cmd| {
+                request.arg(&earliest);
+                add(request);
+            };
+            let reply = self.call(script, with_time).await.map_err(Fault::of_question)?;
+            if let Word::Rewound(why) = reply.word {
+                return Err(why.fault());
+            }
+            if self.believes(&reply).await? == Belief::Believed {
+                return Ok(reply);
+            }
+        }
+        Err(Fault::new(
+            Kind::Unavailable,
+            "the server's clock jumps again and again",
+            "Stop what sets the server's clock; let NTP slew it.",
+        ))
+    }
+
+    /// Whether the time in an answer can be true. If not, the jump is taken out of the store's clock.
+    async fn believes(&self, reply: &Reply) -> Result<Belief, Fault> {
+        if matches!(reply.word, Word::Rewound(_)) {
+            return Ok(Belief::Believed);
+        }
+        let witness = &self.known.shared.witness;
+        let Err(jump) = witness.judge(reply.told) else { return Ok(Belief::Believed) };
+        tracing::warn!(jump_ms = ms(jump.by), "the redis server's clock jumped forward: not followed");
+        let latest = witness.latest(boottime()).unwrap_or(0);
+        let corrected = self
+            .call(Script::Absorb, |request| {
+                request.arg(reply.offset_ms).arg(latest);
+            })
+            .await
+            .map_err(Fault::of_question)?;
+        // Whatever it says now is agreed upon: others have recorded that time if it is still ahead of ours.
+        witness.follow(corrected.told);
+        Ok(Belief::Corrected)
+    }
+
+    /// Runs a script, which is loaded again if the server has forgotten it.
+    async fn call(&self, script: Script, add: impl FnOnce(&mut Cmd)) -> Result<Reply, Fault> {
+        let mut connection = self.connection.clone();
+        let mut request = cmd("EVALSHA");
+        let digest = self.known.digests.get(script as usize).map(String::as_str).unwrap_or_default();
+        request.arg(digest).arg(self.known.keys.len()).arg(&self.known.keys);
+        add(&mut request);
+        let mut sent = boottime();
+        let mut answered = request.query_async::<Vec<Value>>(&mut connection).await;
+        if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        {
+            load_scripts(&mut connection).await?;
+            sent = boottime();
+            answered = request.query_async(&mut connection).await;
+        }
+        let reply = Reply::parse(answered?, Times { sent, arrived: boottime() })?;
+        self.known.shared.seen.fetch_max(reply.revision, Ordering::Relaxed);
+        Ok(reply)
+    }
+
+    fn add_txn(&self, request: &mut Cmd, txn: &Txn) {
+        request.arg(txn.at.map(|at| at.as_ms().to_string()).unwrap_or_default()).arg(ms(MAX_LAG));
+        request.arg(&self.known.server.run).arg(self.known.shared.seen.load(Ordering::Relaxed));
+        request.arg(&self.known.channel).arg(txn.expect.len());
+        for (name, expect) in &txn.expect {
+            let version = match expect {
+                Expect::Absent => 0,
+                Expect::At(version) => *version,
+            };
+            request.arg(name.as_str()).arg(version_text(version));
+        }
+        for (name, write) in &txn.writes {
+            request.arg(name.as_str());
+            match write {
+                Write::Put(value, Stamp::New) => request.arg("new").arg(value),
+                Write::Put(value, Stamp::Keep) => request.arg("keep").arg(value),
+                Write::Delete => request.arg("delete").arg(""),
+            };
+        }
+    }
+
+    /// What the store's clock can be showing, as arguments.
+    fn bounds(&self) -> (String, String) {
+        let (witness, now) = (&self.known.shared.witness, boottime());
+        let text = |bound: Option<u64>| bound.map(|ms| ms.to_string()).unwrap_or_default();
+        (text(witness.earliest(now)), text(witness.latest(now)))
+    }
+
+    fn seen_text(&self) -> String {
+        let shared = &self.known.shared;
+        if shared.attached.load(Ordering::Relaxed) {
+            shared.seen.load(Ordering::Relaxed).to_string()
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// What came of judging a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Belief {
+    Believed,
+    /// It was not true; the store's clock has been corrected since.
+    Corrected,
+}
+
+async fn examine(connection: &mut MultiplexedConnection) -> Result<Server, Fault> {
+    let info: String = cmd("INFO").arg(&SECTIONS).query_async(connection).await.map_err(question)?;
+    let mut setting = cmd("CONFIG");
+    setting.arg("GET").arg("appendfsync");
+    // Hosted servers often forbid it, which is no reason not to use them.
+    let config = setting.query_async::<HashMap<String, String>>(connection).await.ok();
+    Server::parse(&info, config.and_then(|mut config| config.remove("appendfsync")))
+}
+
+async fn load_scripts(connection: &mut MultiplexedConnection) -> Result<Vec<String>, Fault> {
+    let mut load = redis::pipe();
+    for script in Script::ALL {
+        load.cmd("SCRIPT").arg("LOAD").arg(script.source());
+    }
+    load.query_async(connection).await.map_err(question)
+}
+
+fn question(error: redis::RedisError) -> Fault {
+    Fault::from(error).of_question()
+}
+
+fn add_all(request: &mut Cmd, names: &[Name]) {
+    for name in names {
+        request.arg(name.as_str());
+    }
+}
+
+fn flag(is: bool) -> &'static str {
+    if is { "1" } else { "0" }
+}
+
+fn ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
