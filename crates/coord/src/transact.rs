@@ -18,6 +18,10 @@ use crate::load::Loaded;
 /// store that lies, or a thousand busy rivals, gets here.
 const MAX_CONFLICTS: usize = 1_000;
 
+/// Conflicts in a row in which nothing had changed but the time: deciding takes longer than a decision may
+/// be old, and will again.
+const MAX_LATE: usize = 8;
+
 /// A decision that stands.
 pub(crate) struct Done<A> {
     pub(crate) answer: A,
@@ -42,6 +46,7 @@ impl Coord {
         decide: impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<Done<A>, Denied> {
         let mut in_doubt = false;
+        let mut late = 0;
         for _ in 0..MAX_CONFLICTS {
             let sent = boottime();
             let (answer, changes) = self.decide(&mut loaded, &decide).await?;
@@ -62,7 +67,14 @@ impl Coord {
                     self.serve_unfinished(&changes).await;
                     return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
                 }
-                Ok(Outcome::Conflict(now)) => self.take_conflict(&mut loaded, &expected, &now)?,
+                Ok(Outcome::Conflict(now)) => {
+                    let seen = loaded.versions.clone();
+                    self.take_conflict(&mut loaded, &expected, &now)?;
+                    late = if seen == loaded.versions { late + 1 } else { 0 };
+                    if late > MAX_LATE {
+                        return Err(too_slow().into());
+                    }
+                }
                 // It may have happened: every decision recognises its own traces, so look and decide again.
                 Err(error) if error.kind() == Kind::Unknown => {
                     in_doubt = true;
@@ -202,4 +214,9 @@ fn holders(lock: Option<&Lock>) -> BTreeSet<SessionId> {
 fn encode<T: serde::Serialize>(record: &T) -> Result<Vec<u8>, Denied> {
     serde_json::to_vec(record)
         .map_err(|error| Error::new(Kind::Invalid, "encode a record").because(error).into())
+}
+
+fn too_slow() -> Error {
+    Error::new(Kind::Unavailable, "decide in time: too many wait for these keys, or this machine is too busy")
+        .hint("try again later, or ask for fewer keys at once")
 }

@@ -5,7 +5,7 @@
 //! these edges; if it comes back, waiting would never end. Edges exist only between live sessions, so
 //! nobody is refused for a wait that is over.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::key::Key;
 use crate::lock::{Mode, Waiter};
@@ -76,7 +76,7 @@ impl Draft<'_> {
         mode: Mode,
     ) -> Decided<Option<Cycle>> {
         let mut reached: BTreeMap<SessionId, (SessionId, Key)> = BTreeMap::new();
-        let mut frontier = VecDeque::new();
+        let mut frontier = Vec::new();
         for key in keys {
             for blocker in self.blockers_at(key, start, mode)? {
                 follow(blocker, start, key, &mut reached, &mut frontier);
@@ -84,19 +84,20 @@ impl Draft<'_> {
         }
         while !frontier.is_empty() {
             self.need_level(&frontier)?;
-            let Some(session) = frontier.pop_front() else { break };
-            for (key, blocker) in self.blockers_of(&session)? {
-                if blocker.session == *start {
-                    return Ok(Some(trace(start, &session, key, &reached)));
+            for session in std::mem::take(&mut frontier) {
+                for (key, blocker) in self.blockers_of(&session)? {
+                    if blocker.session == *start {
+                        return Ok(Some(trace(start, &session, key, &reached)));
+                    }
+                    follow(blocker, &session, &key, &mut reached, &mut frontier);
                 }
-                follow(blocker, &session, &key, &mut reached, &mut frontier);
             }
         }
         Ok(None)
     }
 
     /// Asks for everything the whole frontier rests on at once, so that a wide graph costs few reads.
-    fn need_level(&self, frontier: &VecDeque<SessionId>) -> Decided<()> {
+    fn need_level(&self, frontier: &[SessionId]) -> Decided<()> {
         self.need_sessions(frontier)?;
         let mut missing = Missing::default();
         for id in frontier {
@@ -145,11 +146,11 @@ fn follow(
     from: &SessionId,
     key: &Key,
     reached: &mut BTreeMap<SessionId, (SessionId, Key)>,
-    frontier: &mut VecDeque<SessionId>,
+    frontier: &mut Vec<SessionId>,
 ) {
     if !blocker.adds_nobody && !reached.contains_key(&blocker.session) {
         reached.insert(blocker.session.clone(), (from.clone(), key.clone()));
-        frontier.push_back(blocker.session);
+        frontier.push(blocker.session);
     }
 }
 

@@ -21,6 +21,9 @@ use crate::route::Route;
 /// four seconds that a commit may wait for its turn on the server.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long setting up may take: nobody relies on the store yet, and a busy server may be slow to make tables.
+const SET_UP_LIMIT: Duration = Duration::from_secs(30);
+
 /// After a failure to connect the next requests fail alike for this long: many callers who all try
 /// would only keep a struggling server busy.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -142,9 +145,9 @@ impl Session {
         answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
     }
 
-    /// Runs several statements, none of which has parameters.
+    /// Runs several statements that set something up, none of which has parameters.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), Fault> {
-        let answer = timeout(REQUEST_LIMIT, self.client.batch_execute(sql)).await;
+        let answer = timeout(SET_UP_LIMIT, self.client.batch_execute(sql)).await;
         answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
     }
 
