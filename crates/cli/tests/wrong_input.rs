@@ -73,7 +73,7 @@ fn a_label_that_is_too_long_is_refused() {
 #[test]
 fn a_store_that_nobody_knows_is_refused_with_a_list_of_those_that_are_known() {
     let mut place = Place::sqlite();
-    for url in ["redis://localhost", "postgres:x", "bell.db", "sqlite:", "sqlite://host/x"] {
+    for url in ["consul://localhost", "zookeeper:x", "bell.db", "sqlite:", "sqlite://host/x"] {
         place.url = url.to_owned();
         let told = refused(&place, &["lock", "list"], "invalid", 4);
         assert!(told.contains("sqlite:") && told.contains(&format!("store: {url}")), "{told}");
