@@ -1,6 +1,6 @@
 //! What a decision has seen and what it changes.
 //!
-//! A decision asks a [`Draft`] for records. One that was not loaded yet ends the decision with
+//! A decision asks a `Draft` for records. One that was not loaded yet ends the decision with
 //! [`Missing`]; the caller loads it and decides again. The commit then expects every record of the view
 //! as it was seen, so whatever a decision rests on can't have moved under it.
 
