@@ -328,7 +328,7 @@ impl Coord {
             "at_ms": bell_store::clock::wall().as_millis() as u64,
         });
         let name = self.space().audit(&uuid::Uuid::now_v7().to_string());
-        let audit = [(name, Write::Put(entry.to_string().into_bytes(), Stamp::New))];
+        let audit = [(name.clone(), Write::Put(entry.to_string().into_bytes(), Stamp::New))];
         // Only what was shown is broken: decided again because its answer was lost, a break must not take
         // the key from whoever got it by that very break.
         let is_meant = |found: &PublicHolder| holders.iter().any(|shown| shown.fence == found.fence);
@@ -338,11 +338,19 @@ impl Coord {
             Ok((is_there, if is_there { changes } else { Changes::default() }))
         };
         let done = self.transact(Loaded::default(), &audit, decide).await?;
-        if !done.answer && !done.in_doubt {
+        let revision = match done.committed {
+            Some(committed) => committed.revision,
+            // The audit entry tells whether the commit that got no answer has happened, and when.
+            None if done.in_doubt => {
+                self.store().read(std::slice::from_ref(&name)).await?.version(name.as_str())
+            }
+            None => 0,
+        };
+        if revision == 0 {
             return Err(Denied::NotHeld);
         }
         tracing::warn!(%key, by, reason, "lock broken by an operator");
-        let fence = done.committed.map(|committed| Fence(committed.revision));
+        let fence = Some(Fence(revision));
         Ok(Broken { holders, fence })
     }
 
