@@ -21,7 +21,7 @@ pub(crate) const HEADER_BYTES: usize = 52;
 
 const CRC_AT: usize = HEADER_BYTES - 4;
 
-/// Bytes in a payload at the most. The largest transaction has 128 values of 1 MiB and as many names;
+/// Bytes in a payload at the most. The largest transaction has 125 values of 1 MiB and as many names;
 /// a length above this is damage, not data.
 pub(crate) const MAX_PAYLOAD_BYTES: u32 = 256 << 20;
 
