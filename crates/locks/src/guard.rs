@@ -10,6 +10,7 @@ pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod sqlite;
+pub mod store;
 
 use bell_core::lock::Fence;
 
