@@ -19,8 +19,10 @@ const LEVELS: &[(u8, &[&str])] = &[
         ],
     ),
     (3, &["bell-locks"]),
+    (4, &["bell-fence-http", "bell-verify"]),
     (6, &["bell-cli"]),
     (7, &["bell-e2e", "bell-bench"]),
+    (8, &["bell-proofs"]),
 ];
 
 fn levels() -> BTreeMap<&'static str, u8> {

@@ -1,0 +1,1 @@
+//! Fences checked on the way into an HTTP service.

@@ -1,0 +1,1 @@
+//! Every store under every fault, and the tables of what held.

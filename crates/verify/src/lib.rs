@@ -1,0 +1,1 @@
+//! What a store can promise, proved on the store itself.
