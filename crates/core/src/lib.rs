@@ -14,6 +14,7 @@
 //! | [`end`] | the end of a session, an operator's break |
 //! | [`deadlock`] | whether a wait would never end |
 //! | [`inspect`](mod@inspect) | what a key looks like |
+//! | [`work`] | agents' jobs and runs: who may run what, when, how often, and how it ended |
 //! | [`time`] | what a moment and a version are |
 
 pub mod acquire;
@@ -27,3 +28,4 @@ mod queue;
 pub mod session;
 pub mod time;
 pub mod view;
+pub mod work;

@@ -29,6 +29,7 @@ pub struct SessionId(Arc<str>);
 #[serde(transparent)]
 pub struct RequestId(Arc<str>);
 
+/// What every id that is a text can do.
 macro_rules! text_id {
     ($name:ident) => {
         impl $name {
@@ -44,13 +45,15 @@ macro_rules! text_id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
     };
 }
+
+pub(crate) use text_id;
 
 text_id!(SessionId);
 text_id!(RequestId);

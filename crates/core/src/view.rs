@@ -10,6 +10,7 @@ use crate::key::Key;
 use crate::lock::Lock;
 use crate::session::{Session, SessionId};
 use crate::time::Timestamp;
+use crate::work::row::{Row, RowId};
 
 /// Records as they were read, and the store's time.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct View {
     pub locks: BTreeMap<Key, Option<Lock>>,
     /// Sessions that were looked at; `None`: there is no record.
     pub sessions: BTreeMap<SessionId, Option<Session>>,
+    /// Records of the work that were looked at; `None`: there is no record.
+    pub rows: BTreeMap<RowId, Option<Row>>,
     /// Sessions whose process is known to be dead.
     pub gone: BTreeSet<SessionId>,
 }
@@ -31,6 +34,20 @@ pub struct Missing {
     pub locks: BTreeSet<Key>,
     /// Sessions.
     pub sessions: BTreeSet<SessionId>,
+    /// Records of the work.
+    pub rows: BTreeSet<RowId>,
+}
+
+impl Missing {
+    /// How many records these are.
+    pub fn len(&self) -> usize {
+        self.locks.len() + self.sessions.len() + self.rows.len()
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// A decision, or what it still has to see.
@@ -43,6 +60,8 @@ pub struct Changes {
     pub locks: BTreeMap<Key, Option<Lock>>,
     /// Sessions.
     pub sessions: BTreeMap<SessionId, Option<Session>>,
+    /// Records of the work.
+    pub rows: BTreeMap<RowId, Option<Row>>,
     /// Queues that could be served further by another decision.
     pub unfinished: BTreeSet<Key>,
 }
@@ -50,7 +69,7 @@ pub struct Changes {
 impl Changes {
     /// Whether there is nothing to store.
     pub fn is_empty(&self) -> bool {
-        self.locks.is_empty() && self.sessions.is_empty()
+        self.locks.is_empty() && self.sessions.is_empty() && self.rows.is_empty()
     }
 }
 
@@ -111,6 +130,35 @@ impl<'v> Draft<'v> {
         Ok(self.view.sessions.get(id).and_then(Option::as_ref))
     }
 
+    /// Makes sure that all these records of the work are loaded.
+    pub(crate) fn need_rows(&self, ids: impl IntoIterator<Item = RowId>) -> Decided<()> {
+        let missing = ids.into_iter().filter(|id| !self.view.rows.contains_key(id));
+        let rows: BTreeSet<RowId> = missing.collect();
+        if rows.is_empty() { Ok(()) } else { Err(Missing { rows, ..Missing::default() }) }
+    }
+
+    /// A record of the work as this decision has left it.
+    pub(crate) fn row(&self, id: &RowId) -> Decided<Option<&Row>> {
+        if let Some(changed) = self.changes.rows.get(id) {
+            return Ok(changed.as_ref());
+        }
+        self.need_rows([id.clone()])?;
+        Ok(self.view.rows.get(id).and_then(Option::as_ref))
+    }
+
+    /// Puts a record of the work, or deletes it.
+    pub(crate) fn set_row(&mut self, id: RowId, row: Option<Row>) {
+        self.changes.rows.insert(id, row);
+    }
+
+    /// Adds what another decision on the same view has changed.
+    pub(crate) fn absorb(&mut self, changes: Changes) {
+        self.changes.locks.extend(changes.locks);
+        self.changes.sessions.extend(changes.sessions);
+        self.changes.rows.extend(changes.rows);
+        self.changes.unfinished.extend(changes.unfinished);
+    }
+
     /// Puts a session, or deletes it.
     pub(crate) fn set_session(&mut self, id: &SessionId, session: Option<Session>) {
         self.changes.sessions.insert(id.clone(), session);
@@ -142,6 +190,7 @@ impl<'v> Draft<'v> {
         changes.sessions.retain(|id, session| {
             session.is_some() || self.view.sessions.get(id).is_none_or(|seen| seen.is_some())
         });
+        changes.rows.retain(|id, row| self.view.rows.get(id).is_none_or(|seen| seen != row));
         changes
     }
 }

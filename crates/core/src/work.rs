@@ -1,0 +1,41 @@
+//! Agents' work: jobs that were accepted, their order, who may run them, and how that ended.
+//!
+//! A *job* is one thing to do, accepted once and never lost; a *run* is one try at it. A job waits in its
+//! agent's queue, is claimed by a run (which is a session, so its locks end with it), and is over when a run
+//! has ended it. How many may run at once is read off the live runs: there is no counter.
+//!
+//! | module | what it decides |
+//! | --- | --- |
+//! | [`agent`] | how an agent is named |
+//! | [`job`] | what is stored of a job |
+//! | [`run`] | what is stored of a run, and how it can end |
+//! | [`line`] | what is stored of an agent's queue, and of everything that runs |
+//! | [`row`] | which records there are |
+//! | [`accept`](mod@accept) | taking a job on |
+//! | [`fire`](mod@fire) | whether a cron tick becomes a job |
+//! | [`claim`](mod@claim) | who may run next |
+//! | [`finish`](mod@finish) | the end of a run and what follows from it |
+//! | [`shelve`] | clearing, cancelling, replaying |
+//! | [`speak`] | what a run says about itself |
+//! | [`pause`](mod@pause) | holding everything, or one agent |
+
+pub mod accept;
+pub mod agent;
+pub mod claim;
+pub mod finish;
+pub mod fire;
+pub mod job;
+pub mod line;
+pub mod pause;
+pub mod row;
+pub mod run;
+pub mod shelve;
+pub mod speak;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment on a wall clock, in milliseconds since 1970: for people, and for what is due by the calendar. Leases
+/// are never measured on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Wall(pub u64);

@@ -1,0 +1,7 @@
+//! Jobs, queues and runs, decided over a map of records.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod desk;
+mod rules;
+mod walk;
