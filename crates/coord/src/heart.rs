@@ -62,7 +62,7 @@ impl Coord {
         Ok(())
     }
 
-    async fn beat(&self, owner: &Session) -> Result<(), Denied> {
+    pub(crate) async fn beat(&self, owner: &Session) -> Result<(), Denied> {
         let ttl = match owner.keep() {
             Keep::Attended => Some(SESSION_TTL),
             Keep::Detached => None,

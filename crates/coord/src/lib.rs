@@ -16,6 +16,7 @@
 //! | `heart` | a session's first sign, heartbeats and end |
 //! | [`keeper`] | the thread on which leases and sessions are kept alive |
 //! | [`sweep`] | clearing away what dead sessions left |
+//! | [`work`] | jobs and runs: accept, fire, claim, finish, look |
 //! | [`denied`] | the ways to be refused |
 
 mod clock;
@@ -30,6 +31,7 @@ pub mod space;
 pub mod sweep;
 mod transact;
 pub mod waiting;
+pub mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

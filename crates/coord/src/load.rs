@@ -7,11 +7,13 @@ use bell_core::lock::Lock;
 use bell_core::session::{Session as Record, SessionId};
 use bell_core::time::Version;
 use bell_core::view::{Missing, View};
+use bell_core::work::row::{Row, RowId};
 use bell_store::info::Limits;
 use bell_store::{Error, Kind, Name, Snapshot};
 
 use crate::Coord;
 use crate::denied::Denied;
+use crate::work::rows;
 
 /// Records that were loaded for a decision, with their versions.
 #[derive(Default)]
@@ -44,6 +46,13 @@ impl Loaded {
         self.view.sessions.insert(id.clone(), session);
     }
 
+    /// Assumes a record of the work; `None`: there is none.
+    pub(crate) fn assume_row(&mut self, coord: &Coord, id: &RowId, known: Option<(Row, Version)>) {
+        let (row, version) = known.map_or((None, 0), |(row, version)| (Some(row), version));
+        self.versions.insert(coord.space().row(id), version);
+        self.view.rows.insert(id.clone(), row);
+    }
+
     pub(crate) fn version(&self, name: &Name) -> Version {
         self.versions.get(name).copied().unwrap_or(0)
     }
@@ -51,7 +60,8 @@ impl Loaded {
     /// Everything in the view.
     fn everything(&self) -> Missing {
         let locks = self.view.locks.keys().cloned().collect();
-        Missing { locks, sessions: self.view.sessions.keys().cloned().collect() }
+        let sessions = self.view.sessions.keys().cloned().collect();
+        Missing { locks, sessions, rows: self.view.rows.keys().cloned().collect() }
     }
 
     /// What a search for cycles will ask for next, judging by what it has just got.
@@ -81,7 +91,7 @@ impl Coord {
         let mut got = missing.clone();
         for _ in 0..hops {
             let next = loaded.next_hop(&got);
-            if next == Missing::default() {
+            if next.is_empty() {
                 break;
             }
             self.read_in(loaded, &next).await?;
@@ -101,7 +111,8 @@ impl Coord {
     async fn read_in(&self, loaded: &mut Loaded, wanted: &Missing) -> Result<(), Denied> {
         let locks = wanted.locks.iter().map(|key| self.space().lock(key));
         let sessions = wanted.sessions.iter().map(|id| self.space().session(id));
-        let names: Vec<Name> = locks.chain(sessions).collect();
+        let rows = wanted.rows.iter().map(|id| self.space().row(id));
+        let names: Vec<Name> = locks.chain(sessions).chain(rows).collect();
         if names.is_empty() {
             // Nothing is asked, so nothing tells the time.
             return Ok(());
@@ -124,10 +135,11 @@ impl Coord {
         snapshot: &Snapshot,
     ) -> Result<(), Denied> {
         let mut seen = loaded.everything();
-        let all = seen.locks.len() + seen.sessions.len();
+        let all = seen.len();
         seen.locks.retain(|key| expected.contains(&self.space().lock(key)));
         seen.sessions.retain(|id| expected.contains(&self.space().session(id)));
-        if seen.locks.len() + seen.sessions.len() == all {
+        seen.rows.retain(|id| expected.contains(&self.space().row(id)));
+        if seen.len() == all {
             loaded.guessed = false;
         }
         self.take_in(loaded, &seen, snapshot)
@@ -158,6 +170,13 @@ impl Coord {
                 loaded.view.gone.insert(id.clone());
             }
             loaded.view.sessions.insert(id.clone(), session);
+            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+        }
+        for id in &wanted.rows {
+            let name = self.space().row(id);
+            let record = snapshot.records.get(&name);
+            let row = record.map(|r| rows::decode(id, &name, &r.value)).transpose()?;
+            loaded.view.rows.insert(id.clone(), row);
             loaded.versions.insert(name, record.map_or(0, |record| record.version));
         }
         Ok(())

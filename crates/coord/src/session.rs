@@ -101,6 +101,20 @@ impl Session {
         self.is_ended() || boottime() >= until
     }
 
+    /// Returns when the session has ended, or may have run out as far as this process knows.
+    pub async fn over(&self) {
+        let mut news = self.inner.news.subscribe();
+        while !self.is_over() {
+            let until = Duration::from_millis(self.inner.trusted_until_ms.load(Ordering::Acquire));
+            // A later heartbeat moves the end, so it is looked at again when this one has come.
+            let left = until.saturating_sub(boottime()).min(SESSION_TTL);
+            tokio::select! {
+                _ = news.wait_for(|news| news.ended) => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
     /// Whether it was ended, or found to have ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.inner.news.borrow().ended
@@ -341,6 +355,18 @@ impl Coord {
         let home = Some(self.space().clone());
         let state = State { keep: Keep::Detached, home, known, stored_once: true, attendance: None };
         Ok(owner(token.id.clone(), token.secret.clone(), who, state))
+    }
+
+    /// Takes a session over: from now on this process keeps it alive, and it ends with this process.
+    ///
+    /// # Errors
+    /// As for [`Self::resume`].
+    pub async fn take_over(&self, token: &Token) -> Result<Session, Denied> {
+        let session = self.resume(token).await?;
+        session.lock().keep = Keep::Attended;
+        self.be_present(&session)?;
+        self.beat(&session).await?;
+        Ok(session)
     }
 }
 

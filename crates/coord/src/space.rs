@@ -5,11 +5,23 @@
 //! session/<id>             a session, and its mailbox
 //! held/<id>/<key>          that the session holds the key: for ending it without reading every lock
 //! audit/<time>-<id>        what operators did
+//! work/pool                everything that runs
+//! work/line/<agent>        an agent's queue: where it begins and ends
+//! ticket/<agent>/<place>   a place in it
+//! job/<id>, payload/<id>   a job, and what came with its trigger
+//! run/<id>                 a try at a job
+//! fire/<agent>/<when>      a tick of a schedule, the latest first
+//! once/<what>              that something led to a job
+//! delay/<when>/<job>       a job to be queued again
+//! undone/<when>-<job>      a job that was not done, the latest first
+//! history/<when>-<what>    what happened, the latest first
 //! ```
 //! A scope other than the root puts `@<scope>/` in front of all of them.
 
 use bell_core::key::Key;
 use bell_core::session::SessionId;
+use bell_core::work::Wall;
+use bell_core::work::row::RowId;
 use bell_store::Name;
 
 /// Bytes in a scope's path: with it, the longest prefix and the longest key still make a legal name.
@@ -63,6 +75,29 @@ impl Space {
         format!("{}audit/{id}", self.prefix).into()
     }
 
+    /// Where a record of the work is.
+    pub(crate) fn row(&self, id: &RowId) -> Name {
+        let place = match id {
+            RowId::Pool => "work/pool".to_owned(),
+            RowId::Line(agent) => format!("work/line/{agent}"),
+            RowId::Ticket(agent, place) => format!("ticket/{agent}/{place:016x}"),
+            RowId::Job(job) => format!("job/{job}"),
+            RowId::Payload(job) => format!("payload/{job}"),
+            RowId::Run(run) => format!("run/{run}"),
+            RowId::Fire(agent, nominal) => format!("fire/{agent}/{}", latest_first(*nominal)),
+            RowId::Once(what) => format!("once/{what}"),
+            RowId::Delay(due, job) => format!("delay/{:016x}/{job}", due.as_ms()),
+            RowId::Undone(at, job) => format!("undone/{}-{job}", latest_first(*at)),
+            RowId::History(at, about) => format!("history/{}-{about}", latest_first(*at)),
+        };
+        format!("{}{place}", self.prefix).into()
+    }
+
+    /// What records of one kind start with, as in `history/`.
+    pub(crate) fn kind(&self, kind: &str) -> String {
+        format!("{}{kind}", self.prefix)
+    }
+
     pub(crate) fn locks(&self) -> String {
         format!("{}lock/", self.prefix)
     }
@@ -74,6 +109,16 @@ impl Space {
     pub(crate) fn held_of(&self, id: &SessionId) -> String {
         format!("{}held/{id}/", self.prefix)
     }
+}
+
+/// Names are in byte order, so what is to come first counts down.
+pub(crate) fn latest_first(at: Wall) -> String {
+    format!("{:016x}", u64::MAX - at.0)
+}
+
+/// The time that [`latest_first`] wrote.
+pub(crate) fn time_of(text: &str) -> Option<Wall> {
+    u64::from_str_radix(text.get(..16)?, 16).ok().map(|down| Wall(u64::MAX - down))
 }
 
 #[cfg(test)]

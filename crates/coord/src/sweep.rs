@@ -74,7 +74,7 @@ impl Coord {
         }
     }
 
-    async fn held_keys(&self, id: &SessionId, limit: usize) -> Result<Vec<Key>, Denied> {
+    pub(crate) async fn held_keys(&self, id: &SessionId, limit: usize) -> Result<Vec<Key>, Denied> {
         let prefix = self.space().held_of(id);
         let page = self.store().scan(&prefix, "", limit).await?;
         let names = page.records.keys().filter_map(|name| name.as_str().strip_prefix(&prefix));

@@ -13,6 +13,7 @@ use bell_store::{Committed, Error, Expect, Kind, Name, Outcome, Stamp, Txn, Writ
 use crate::Coord;
 use crate::denied::Denied;
 use crate::load::Loaded;
+use crate::work::rows;
 
 /// Conflicts in a row before a request gives up. Each means that somebody else succeeded, so only a
 /// store that lies, or a thousand busy rivals, gets here.
@@ -176,6 +177,13 @@ impl Coord {
             };
             writes.push((self.space().session(id), write));
         }
+        for (id, row) in &changes.rows {
+            let write = match row {
+                Some(row) => Write::Put(rows::encode(row)?, Stamp::Keep),
+                None => Write::Delete,
+            };
+            writes.push((self.space().row(id), write));
+        }
         Ok(writes)
     }
 
@@ -190,6 +198,10 @@ impl Coord {
         for (id, session) in &changes.sessions {
             let known = session.as_ref().map(|session| (session.clone(), committed.revision));
             loaded.assume_session(self, id, known);
+        }
+        for (id, row) in &changes.rows {
+            let known = row.as_ref().map(|row| (row.clone(), committed.revision));
+            loaded.assume_row(self, id, known);
         }
     }
 
@@ -211,7 +223,7 @@ fn holders(lock: Option<&Lock>) -> BTreeSet<SessionId> {
     lock.map(|lock| lock.holders.iter().map(|holder| holder.session.clone()).collect()).unwrap_or_default()
 }
 
-fn encode<T: serde::Serialize>(record: &T) -> Result<Vec<u8>, Denied> {
+pub(crate) fn encode<T: serde::Serialize>(record: &T) -> Result<Vec<u8>, Denied> {
     serde_json::to_vec(record)
         .map_err(|error| Error::new(Kind::Invalid, "encode a record").because(error).into())
 }

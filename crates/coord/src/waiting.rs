@@ -78,7 +78,7 @@ impl Coord {
     async fn load_place(&self, owner: &Session, command: &Acquire) -> Result<Loaded, Denied> {
         let mut loaded = Loaded::default();
         let locks = command.keys.iter().cloned().collect();
-        let place = Missing { locks, sessions: [owner.id().clone()].into() };
+        let place = Missing { locks, sessions: [owner.id().clone()].into(), ..Missing::default() };
         self.load(&mut loaded, &place).await?;
         Ok(loaded)
     }

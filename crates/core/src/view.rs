@@ -27,6 +27,14 @@ pub struct View {
     pub gone: BTreeSet<SessionId>,
 }
 
+impl View {
+    /// Whether a session exists, has not run out, and is not known to be dead, as far as this has seen.
+    pub fn is_alive(&self, id: &SessionId) -> bool {
+        let session = self.sessions.get(id).and_then(Option::as_ref);
+        !self.gone.contains(id) && session.is_some_and(|session| session.is_live(self.now))
+    }
+}
+
 /// Records that must be loaded before a decision can be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Missing {

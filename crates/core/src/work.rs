@@ -16,7 +16,7 @@
 //! | [`claim`](mod@claim) | who may run next |
 //! | [`finish`](mod@finish) | the end of a run and what follows from it |
 //! | [`shelve`] | clearing, cancelling, replaying |
-//! | [`speak`] | what a run says about itself |
+//! | [`speak`](mod@speak) | what a run says, and what is said to it |
 //! | [`pause`](mod@pause) | holding everything, or one agent |
 
 pub mod accept;

@@ -49,6 +49,8 @@ pub enum Begun {
     Now,
     /// Its session has ended, or it was given up: another may be at it.
     TooLate,
+    /// Somebody wants it to end, in these words.
+    Killed(String),
 }
 
 /// Marks a claimed run as begun. From here on it may have done something, so it is not quietly done again.
@@ -62,6 +64,9 @@ pub fn begin(view: &View, id: &RunId, at: Wall) -> Decided<(Begun, Changes)> {
     };
     if !draft.is_alive(&run.session)? {
         return Ok((Begun::TooLate, Changes::default()));
+    }
+    if let Some(reason) = run.kill {
+        return Ok((Begun::Killed(reason), Changes::default()));
     }
     draft.put(id, Run { begun: run.begun.or(Some(at)), ..run });
     Ok((Begun::Now, draft.into_changes()))
@@ -119,6 +124,7 @@ fn run_of(runner: &Runner, agent: &AgentName, id: &JobId, job: &Job) -> Run {
         ended: None,
         status: None,
         returned: None,
+        kill: None,
         wants_rerun: false,
     }
 }

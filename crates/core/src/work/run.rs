@@ -44,6 +44,9 @@ pub struct Run {
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<String>,
+    /// Somebody wants it to end, in these words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kill: Option<String>,
     /// It asked to be run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wants_rerun: bool,

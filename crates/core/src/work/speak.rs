@@ -1,4 +1,4 @@
-//! What a run says about itself while it runs: what it is doing, what it returns, that it wants to run again.
+//! What a run says about itself while it runs, and what is said to it.
 
 use super::run::{End, Run, RunId};
 use crate::session::SessionId;
@@ -26,6 +26,31 @@ pub enum Heard {
     NotRerunnable(&'static str),
     /// Nobody knows such a run in such a session.
     Unknown,
+}
+
+/// What comes of wanting a run to end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// Its supervisor will end it.
+    Noted,
+    /// It has ended.
+    Ended(End),
+    /// Nobody knows such a run.
+    Unknown,
+}
+
+/// Asks the supervisor of a run to end it. Who asked first is who ended it.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn kill(view: &View, id: &RunId, reason: &str) -> Decided<(Asked, Changes)> {
+    let mut draft = Draft::new(view);
+    let Some(run) = draft.get::<Run>(id)?.cloned() else { return Ok((Asked::Unknown, Changes::default())) };
+    if let Some(ended) = run.ended {
+        return Ok((Asked::Ended(ended.end), Changes::default()));
+    }
+    draft.put(id, Run { kill: run.kill.clone().or_else(|| Some(reason.to_owned())), ..run });
+    Ok((Asked::Noted, draft.into_changes()))
 }
 
 /// Notes what a run says, if it comes from its session.

@@ -18,7 +18,7 @@ use bell_core::work::pause::{Extent, pause, resume};
 use bell_core::work::row::{Row, RowId, What};
 use bell_core::work::run::{End, Run, RunId};
 use bell_core::work::shelve::{Moved, cancel, clear, replay};
-use bell_core::work::speak::{Heard, Word, speak};
+use bell_core::work::speak::{Asked, Heard, Word, kill, speak};
 
 /// Everything that is stored, and the time.
 #[derive(Default)]
@@ -216,6 +216,10 @@ impl Desk {
     pub(crate) fn say(&mut self, run: &RunId, word: Word) -> Heard {
         let session = self.session_of(run);
         self.decide(|view| speak(view, run, &session, &word))
+    }
+
+    pub(crate) fn ask_to_end(&mut self, run: &RunId) -> Asked {
+        self.decide(|view| kill(view, run, "enough"))
     }
 
     pub(crate) fn speak_from_another_session(&mut self, run: &RunId, word: Word) -> Heard {

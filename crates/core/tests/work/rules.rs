@@ -12,7 +12,7 @@ use bell_core::work::pause::Extent;
 use bell_core::work::row::{RowId, Then};
 use bell_core::work::run::{Class, End};
 use bell_core::work::shelve::Moved;
-use bell_core::work::speak::{Heard, Word};
+use bell_core::work::speak::{Asked, Heard, Word};
 
 use crate::desk::{Desk, agent, manual, wall};
 
@@ -145,6 +145,20 @@ fn a_run_whose_session_has_ended_can_no_longer_begin() {
     desk.claim_as("a", &runner, MANY);
     desk.kill(&runner.run);
     assert_eq!(desk.begin(&runner.run), Begun::TooLate);
+}
+
+#[test]
+fn a_run_that_somebody_wants_to_end_does_not_begin() {
+    let mut desk = Desk::default();
+    desk.accept("a", manual(), WIDE);
+    let runner = desk.runner();
+    desk.claim_as("a", &runner, MANY);
+    assert_eq!(desk.ask_to_end(&runner.run), Asked::Noted);
+    assert_eq!(desk.begin(&runner.run), Begun::Killed("enough".to_owned()));
+    desk.finish(&runner.run, End::Killed { reason: "enough".to_owned() });
+    assert!(matches!(desk.ask_to_end(&runner.run), Asked::Ended(End::Killed { .. })));
+    assert_eq!(desk.ask_to_end(&"nobody".into()), Asked::Unknown);
+    assert_eq!(desk.undone(), [], "it ended as somebody wanted");
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! What there is and what happened. Nothing here commits, so all of it works while no daemon runs.
+
+use bell_core::time::Version;
+use bell_core::work::Wall;
+use bell_core::work::agent::AgentName;
+use bell_core::work::fire::Fire;
+use bell_core::work::job::{Job, JobId};
+use bell_core::work::line::{Line, Pool, Ticket};
+use bell_core::work::row::{Event, RowId, Undone};
+use bell_core::work::run::{Run, RunId};
+use bell_store::{Name, Revision, Snapshot, Watch};
+use serde::de::DeserializeOwned;
+
+use crate::Coord;
+use crate::denied::Denied;
+use crate::load::decode;
+use crate::space::{latest_first, time_of};
+
+/// One page of things that happened or were left, the latest first.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// When, and what.
+    pub rows: Vec<(Wall, T)>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+impl Coord {
+    /// A job.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn job(&self, id: &JobId) -> Result<Option<(Job, Version)>, Denied> {
+        self.one(&RowId::Job(id.clone())).await
+    }
+
+    /// What came with the trigger of a job.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn payload(&self, id: &JobId) -> Result<Option<String>, Denied> {
+        let name = self.space().row(&RowId::Payload(id.clone()));
+        let found = self.store().read(std::slice::from_ref(&name)).await?;
+        Ok(found.records.get(&name).map(|record| String::from_utf8_lossy(&record.value).into_owned()))
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn run(&self, id: &RunId) -> Result<Option<(Run, Version)>, Denied> {
+        self.one(&RowId::Run(id.clone())).await
+    }
+
+    /// Everything that runs, and what is paused.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn pool(&self) -> Result<Pool, Denied> {
+        Ok(self.one(&RowId::Pool).await?.map_or_else(Pool::default, |(pool, _)| pool))
+    }
+
+    /// The queue of an agent.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn line(&self, agent: &AgentName) -> Result<Line, Denied> {
+        Ok(self.one(&RowId::Line(agent.clone())).await?.map_or_else(Line::default, |(line, _)| line))
+    }
+
+    /// The first jobs in the queue of an agent, in order.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn queued(&self, agent: &AgentName, limit: usize) -> Result<Vec<JobId>, Denied> {
+        let page = self.store().scan(&self.space().kind(&format!("ticket/{agent}/")), "", limit).await?;
+        let tickets = page.records.iter().map(|(name, record)| decode::<Ticket>(name, &record.value));
+        Ok(tickets.map(|ticket| ticket.map(|ticket| ticket.job)).collect::<Result<_, _>>()?)
+    }
+
+    /// What happened, the latest first, from where the page before ended.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn history(&self, from: Option<&str>, limit: usize) -> Result<Page<Event>, Denied> {
+        let prefix = self.space().kind("history/");
+        let page = self.store().scan(&prefix, from.unwrap_or_default(), limit).await?;
+        page_of(&page, &prefix, |_, event| event)
+    }
+
+    /// Jobs that were not done, the latest first.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn undone(&self, from: Option<&str>, limit: usize) -> Result<Page<(JobId, Undone)>, Denied> {
+        let prefix = self.space().kind("undone/");
+        let page = self.store().scan(&prefix, from.unwrap_or_default(), limit).await?;
+        page_of(&page, &prefix, |rest, undone| (JobId::from(rest), undone))
+    }
+
+    /// Ticks of an agent's schedule, the latest first.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn fires(
+        &self,
+        agent: &AgentName,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Fire>, Denied> {
+        let prefix = self.space().kind(&format!("fire/{agent}/"));
+        let page = self.store().scan(&prefix, from.unwrap_or_default(), limit).await?;
+        page_of(&page, &prefix, |_, fire| fire)
+    }
+
+    /// Returns when a queue, or what runs, or what is paused, may have changed after `seen`; answers with the
+    /// revision to wait for next.
+    ///
+    /// # Errors
+    /// If the store can't be reached.
+    pub async fn work_changed(&self, seen: Revision) -> Result<Revision, Denied> {
+        let prefix = self.space().kind("work/");
+        self.store().changed(&Watch::Prefix(prefix.clone(), seen)).await?;
+        Ok(self.store().scan(&prefix, "", 1).await?.revision)
+    }
+
+    /// Returns when a job may have changed after this version of it.
+    ///
+    /// # Errors
+    /// If the store can't be reached.
+    pub async fn job_changed(&self, id: &JobId, seen: Version) -> Result<(), Denied> {
+        let name = self.space().row(&RowId::Job(id.clone()));
+        Ok(self.store().changed(&Watch::Names(vec![(name, seen)])).await?)
+    }
+
+    async fn one<T: DeserializeOwned>(&self, id: &RowId) -> Result<Option<(T, Version)>, Denied> {
+        let name = self.space().row(id);
+        let found = self.store().read(std::slice::from_ref(&name)).await?;
+        self.clock().told(found.now);
+        let Some(record) = found.records.get(&name) else { return Ok(None) };
+        Ok(Some((decode(&name, &record.value)?, record.version)))
+    }
+}
+
+/// The rows of a page: `make` gets what stands behind the time in the row's name.
+fn page_of<R: DeserializeOwned, T>(
+    page: &Snapshot,
+    prefix: &str,
+    make: impl Fn(&str, R) -> T,
+) -> Result<Page<T>, Denied> {
+    let mut rows = Vec::new();
+    for (name, record) in &page.records {
+        let Some(rest) = name.as_str().strip_prefix(prefix) else { continue };
+        let Some(at) = time_of(rest) else { continue };
+        let about = rest.get(latest_first(at).len() + 1..).unwrap_or_default();
+        rows.push((at, make(about, decode(name, &record.value)?)));
+    }
+    let after = |name: &Name| format!("{name}\u{1}");
+    Ok(Page { rows, next: page.records.keys().next_back().filter(|_| page.more).map(after) })
+}

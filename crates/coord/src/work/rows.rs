@@ -1,0 +1,45 @@
+//! Records of the work as they are stored: JSON, but for what came with a trigger, which is kept as it came.
+
+use bell_core::work::row::{Row, RowId};
+use bell_store::{Error, Kind, Name};
+
+use crate::denied::Denied;
+use crate::load::decode as json;
+use crate::transact::encode as to_json;
+
+pub(crate) fn decode(id: &RowId, name: &Name, value: &[u8]) -> Result<Row, Error> {
+    Ok(match id {
+        RowId::Pool => Row::Pool(json(name, value)?),
+        RowId::Line(_) => Row::Line(json(name, value)?),
+        RowId::Ticket(..) => Row::Ticket(json(name, value)?),
+        RowId::Job(_) => Row::Job(json(name, value)?),
+        RowId::Payload(_) => Row::Payload(text(name, value)?),
+        RowId::Run(_) => Row::Run(json(name, value)?),
+        RowId::Fire(..) => Row::Fire(json(name, value)?),
+        RowId::Once(_) => Row::Once(json(name, value)?),
+        RowId::Delay(..) => Row::Delay(json(name, value)?),
+        RowId::Undone(..) => Row::Undone(json(name, value)?),
+        RowId::History(..) => Row::History(json(name, value)?),
+    })
+}
+
+fn text(name: &Name, value: &[u8]) -> Result<String, Error> {
+    String::from_utf8(value.to_vec())
+        .map_err(|error| Error::new(Kind::Corrupt, format!("read the record {name}")).because(error))
+}
+
+pub(crate) fn encode(row: &Row) -> Result<Vec<u8>, Denied> {
+    match row {
+        Row::Pool(pool) => to_json(pool),
+        Row::Line(line) => to_json(line),
+        Row::Ticket(ticket) => to_json(ticket),
+        Row::Job(job) => to_json(job),
+        Row::Payload(text) => Ok(text.clone().into_bytes()),
+        Row::Run(run) => to_json(run),
+        Row::Fire(fire) => to_json(fire),
+        Row::Once(job) => to_json(job),
+        Row::Delay(agent) => to_json(agent),
+        Row::Undone(undone) => to_json(undone),
+        Row::History(event) => to_json(event),
+    }
+}
