@@ -15,6 +15,9 @@ pub(crate) enum Pace {
     Thorough,
     /// For a first impression.
     Quick,
+    /// To see that it works; the numbers mean nothing.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests are in such a hurry"))]
+    Smoke,
 }
 
 /// One run. Dropped, everything it stored is removed.
@@ -47,6 +50,7 @@ impl Bench {
         match self.pace {
             Pace::Thorough => Duration::from_secs(3),
             Pace::Quick => Duration::from_millis(500),
+            Pace::Smoke => Duration::from_millis(20),
         }
     }
 
@@ -55,6 +59,7 @@ impl Bench {
         match self.pace {
             Pace::Thorough => thorough,
             Pace::Quick => thorough.div_ceil(10),
+            Pace::Smoke => thorough.div_ceil(100),
         }
     }
 }

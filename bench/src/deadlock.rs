@@ -3,7 +3,7 @@
 //! The same records are looked at twice: in a view that has everything, which shows what the search itself
 //! costs, and through `coord` over the memory store, which adds finding out what to read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ impl Scene {
             now: Timestamp::from_ms(1_000),
             locks: self.locks.iter().map(|(key, lock)| (key.clone(), Some(lock.clone()))).collect(),
             sessions: self.sessions.iter().map(|(id, session)| (id.clone(), Some(session.clone()))).collect(),
-            gone: BTreeSet::new(),
+            ..View::default()
         }
     }
 

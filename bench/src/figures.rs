@@ -1,9 +1,12 @@
 //! From samples to figures.
 
+use std::fmt;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+
+use crate::table::number;
 
 /// How a latency is spread, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,6 +27,38 @@ impl Spread {
         let us = |place: usize| samples_ns[place] as f64 / 1_000.0;
         Some(Self { samples: samples_ns.len(), p50_us: us(rank(50)), p99_us: us(rank(99)), max_us: us(last) })
     }
+}
+
+/// What one did beside another, in rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) largest: f64,
+}
+
+impl Share {
+    /// Of those of the rounds; `None` of none.
+    pub(crate) fn of(rounds: Vec<f64>) -> Option<Self> {
+        let least = rounds.iter().copied().reduce(f64::min)?;
+        let largest = rounds.iter().copied().reduce(f64::max)?;
+        Some(Self { least, median: median(&rounds)?, largest })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}–{})", number(self.median), number(self.least), number(self.largest))
+    }
+}
+
+/// The one in the middle, or the mean of the two; `None` of nothing.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let above = *sorted.get(sorted.len() / 2)?;
+    let below = sorted[(sorted.len() - 1) / 2];
+    Some(f64::midpoint(below, above))
 }
 
 /// Nanoseconds of a span.
@@ -58,7 +93,19 @@ mod tests {
     }
 
     #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_share_is_shown_with_the_least_and_the_largest() {
+        assert_eq!(Share::of(vec![1.0, 0.5, 2.0]).unwrap().to_string(), "1.00 (0.50–2.00)");
+    }
+
+    #[test]
     fn nothing_has_no_spread() {
         assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(Share::of(Vec::new()), None);
     }
 }

@@ -8,6 +8,7 @@
 //! | `handover` | from a release to the next waiter's answer |
 //! | `bytes` | what a held lock takes |
 //! | `deadlock` | looking for a cycle among 10,000 who wait |
+//! | `recipes` | Redis, PostgreSQL and etcd, beside their own recipes |
 //! | `targets` | whether the goals are met; it never fails |
 //! | `bench`, `stores`, `worker` | the folder and pace of a run; opening stores; other processes |
 //! | `figures`, `table` | percentiles; Markdown |
@@ -19,6 +20,7 @@ mod figures;
 mod handover;
 mod limits;
 mod pairs;
+mod recipes;
 mod requests;
 mod stores;
 mod table;
@@ -50,6 +52,9 @@ struct Args {
     /// Where stores are created and removed again. A folder in memory says nothing about disks.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
+    /// Measures recipes on this server only.
+    #[arg(long, value_enum)]
+    engine: Option<recipes::Engine>,
     /// Carries out an order of another process of this program.
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -64,6 +69,7 @@ enum Topic {
     Handover,
     Bytes,
     Deadlock,
+    Recipes,
 }
 
 /// Everything that was measured.
@@ -75,6 +81,7 @@ struct Report {
     handover: Option<Vec<handover::Handover>>,
     bytes: Option<Vec<bytes::Bytes>>,
     deadlock: Option<Vec<deadlock::Check>>,
+    recipes: Option<recipes::Recipes>,
     targets: Vec<Target>,
 }
 
@@ -85,7 +92,7 @@ fn main() -> Result<()> {
     }
     let pace = if args.quick { Pace::Quick } else { Pace::Thorough };
     let bench = Bench::new(&args.folder, pace)?;
-    let report = measure(&bench, args.topic)?;
+    let report = measure(&bench, args.topic, args.engine)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -94,7 +101,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
+fn measure(bench: &Bench, topic: Topic, engine: Option<recipes::Engine>) -> Result<Report> {
     let wants = |one: Topic| topic == one || topic == Topic::All;
     let mut report = Report::default();
     // Pairs are judged by the disk of the same run.
@@ -116,6 +123,9 @@ fn measure(bench: &Bench, topic: Topic) -> Result<Report> {
     if wants(Topic::Deadlock) {
         report.deadlock = Some(deadlock::measure(bench)?);
     }
+    if wants(Topic::Recipes) {
+        report.recipes = Some(recipes::measure(bench, engine)?);
+    }
     report.targets = targets::judge(&report);
     Ok(report)
 }
@@ -129,6 +139,7 @@ impl Report {
         tables.extend(self.handover.as_deref().map(handover::table));
         tables.extend(self.bytes.as_deref().map(bytes::table));
         tables.extend(self.deadlock.as_deref().map(deadlock::table));
+        tables.extend(self.recipes.iter().flat_map(recipes::tables));
         if !self.targets.is_empty() {
             tables.push(targets::table(&self.targets));
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::Report;
 use crate::handover::{Between, Handover};
 use crate::pairs::{Pairs, Way};
+use crate::recipes;
 use crate::requests::{ACQUIRE, RELEASE, Requests};
 use crate::stores::Make;
 use crate::table::{Table, number};
@@ -18,9 +19,9 @@ const HANDOVER_MS: f64 = 5.0;
 /// A goal, and what was seen.
 #[derive(Serialize)]
 pub(crate) struct Target {
-    goal: String,
-    seen: String,
-    met: bool,
+    pub(crate) goal: String,
+    pub(crate) seen: String,
+    pub(crate) met: bool,
 }
 
 pub(crate) fn judge(report: &Report) -> Vec<Target> {
@@ -45,6 +46,7 @@ pub(crate) fn judge(report: &Report) -> Vec<Target> {
             met: bytes.bytes_per_lock <= BYTES_PER_LOCK,
         });
     }
+    targets.extend(report.recipes.iter().flat_map(recipes::judge));
     targets
 }
 

@@ -104,6 +104,8 @@ outcomes! {
         "Stop the work at once: its lease is over and a newer holder has written.";
     /// A session ended, and all its leases with it.
     Ended "ended", 200, OK, Ok, "Nothing is left to do.";
+    /// Nothing of that name has been written.
+    NotFound "not_found", 404, NOT_FOUND, Error, "Look at the name; if it is right, nothing has been written yet.";
 }
 
 impl Outcome {

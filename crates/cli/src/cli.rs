@@ -3,16 +3,26 @@
 //! Lengths of time and keys arrive as text and are read later, so that a wrong one is answered like any
 //! other refusal (an outcome, a hint, exit code 4) and not as a misunderstanding of the command line.
 
+mod drill;
+mod fence;
 mod lock;
+mod project;
+mod verify;
+mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use drill::{DrillArgs, DrillWorkerArgs};
+pub(crate) use fence::{FenceCommand, PushArgs, ServeArgs, ShowArgs, WriteArgs};
 pub(crate) use lock::{
     AcquireArgs, BreakArgs, KeyArgs, LockCommand, PrefixArgs, ReleaseArgs, RenewArgs, RunArgs, WaitArgs,
 };
+pub(crate) use project::{CheckArgs, ConfigCommand, ShowConfigArgs};
+pub(crate) use verify::VerifyArgs;
+pub(crate) use work::{LogsArgs, RunAgentArgs, RunsArgs, UpArgs};
 
 /// Locks with fences for agents, scripts and fleets
 #[derive(Parser, Debug)]
@@ -44,12 +54,39 @@ pub(crate) enum Command {
     /// Take, keep, give back and look at locks
     #[command(subcommand, arg_required_else_help = true, after_help = LOCK_EXAMPLES)]
     Lock(LockCommand),
-    /// Write files in a way that refuses whoever lost its lock
-    #[command(subcommand, arg_required_else_help = true, after_help = FENCE_EXAMPLES)]
+    /// Write files and push commits in a way that refuses whoever lost its lock
+    #[command(subcommand, arg_required_else_help = true, after_help = fence::FENCE_EXAMPLES)]
     Fence(FenceCommand),
     /// Look at the store
     #[command(subcommand, arg_required_else_help = true, after_help = STORE_EXAMPLES)]
     Store(StoreCommand),
+    /// Say what this store promises, what it can lose, and what to change
+    #[command(after_help = drill::DOCTOR_EXAMPLES)]
+    Doctor,
+    /// Pause and kill holders of locks on this store, and see that no stale write gets through
+    #[command(after_help = drill::DRILL_EXAMPLES)]
+    Drill(DrillArgs),
+    /// Prove on a store of your own what it can promise, and clean up afterwards
+    #[command(after_help = verify::VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Say everything that is wrong with a project: its agents, their settings, and what they need
+    #[command(after_help = project::CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Look at the settings of a project and its agents
+    #[command(subcommand, arg_required_else_help = true, after_help = project::CONFIG_EXAMPLES)]
+    Config(ConfigCommand),
+    /// Run the agents of a project: on schedule and on demand, until told to stop
+    #[command(after_help = work::UP_EXAMPLES)]
+    Up(UpArgs),
+    /// Have an agent run now, or as soon as a runner is free
+    #[command(after_help = work::RUN_EXAMPLES)]
+    Run(RunAgentArgs),
+    /// Show what runs and what ran, the latest first
+    #[command(after_help = work::RUNS_EXAMPLES)]
+    Runs(RunsArgs),
+    /// Show what a run printed
+    #[command(after_help = work::LOGS_EXAMPLES)]
+    Logs(LogsArgs),
     /// See it work in seconds: real processes, in a folder that is removed afterwards
     #[command(after_help = DEMO_EXAMPLES)]
     Demo,
@@ -72,28 +109,12 @@ pub(crate) enum Command {
     /// One of the processes of `bell demo`.
     #[command(name = "__actor", hide = true)]
     Actor(ActorArgs),
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum FenceCommand {
-    /// Replace a file by what stands on stdin, unless a later holder has written it
-    #[command(after_help = WRITE_EXAMPLES)]
-    Write(WriteArgs),
-    /// Show the highest fence that a file has seen
-    #[command(after_help = SEEN_EXAMPLES)]
-    Show {
-        /// The guarded file
-        path: PathBuf,
-    },
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct WriteArgs {
-    /// The file to replace
-    pub(crate) path: PathBuf,
-    /// The fence of the lock that guards the file
-    #[arg(long, value_name = "N", env = "BELL_LOCK_FENCE")]
-    pub(crate) fence: u64,
+    /// One of the processes of `bell drill`.
+    #[command(name = "__drill-worker", hide = true)]
+    DrillWorker(DrillWorkerArgs),
+    /// One of the processes of `bell verify`.
+    #[command(name = "__verify-worker", hide = true)]
+    VerifyWorker,
 }
 
 #[derive(Subcommand, Debug)]
@@ -156,24 +177,6 @@ Examples:
   bell lock run deploy://api-prod -- ./deploy.sh
   bell lock acquire github://acme/app/issues/42 --ttl 10m --wait 30s
   bell lock release github://acme/app/issues/42";
-
-const FENCE_EXAMPLES: &str = "\
-Examples:
-  bell lock run file:///srv/report -- sh -c 'make-report | bell fence write /srv/report'
-  bell fence show /srv/report";
-
-const WRITE_EXAMPLES: &str = "\
-The content is replaced whole or not at all, and the fence is remembered beside the file. A write whose
-fence is lower than one seen before is refused: outcome stale, exit code 7.
-
-Examples:
-  make-report | bell fence write report.txt --fence 12
-  bell lock run file:///srv/report -- sh -c 'make-report | bell fence write /srv/report'";
-
-const SEEN_EXAMPLES: &str = "\
-Examples:
-  bell fence show report.txt
-  bell fence show report.txt --json";
 
 const STORE_EXAMPLES: &str = "\
 Examples:

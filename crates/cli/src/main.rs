@@ -11,6 +11,11 @@
 //! | `lock` | the commands about locks, one file each |
 //! | `run` | a command that runs only while its locks are held |
 //! | `fence`, `store`, `docs` | the other commands |
+//! | `doctor`, `drill` | what the store can lose; holders that sleep too long or die |
+//! | `verify` | what the store can promise, proved on it |
+//! | `check`, `config` | what is in a project, and what is wrong with it |
+//! | `up` | the daemon of a project |
+//! | `work` | having agents run, and seeing what came of it |
 //! | `demo` | the tour |
 //! | `answer` | refusals as answers |
 //! | `say`, `progress` | what people and programs get to see |
@@ -18,9 +23,13 @@
 //! | `span` | lengths of time |
 
 mod answer;
+mod check;
 mod cli;
+mod config;
 mod demo;
 mod docs;
+mod doctor;
+mod drill;
 mod fence;
 mod interrupt;
 mod lock;
@@ -32,6 +41,9 @@ mod say;
 mod session;
 mod span;
 mod store;
+mod up;
+mod verify;
+mod work;
 
 use std::process::ExitCode;
 
@@ -45,12 +57,21 @@ use open::Scene;
 use say::{Format, Say};
 
 fn main() -> ExitCode {
+    // First of all: these two must be alone in their process, and read no command line of people.
+    if let Some(code) = up::beside_a_run() {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
     if let Command::Become(args) = &cli.command {
         return run::start::become_command(args).into();
+    }
+    if matches!(cli.command, Command::VerifyWorker) {
+        // It has a runtime of its own.
+        bell_verify::work(&bell_verify::BuiltIn);
+        return exit::OK.into();
     }
     log_if_asked();
     let format = if cli.globals.json { Format::Json } else { Format::Plain };
@@ -73,13 +94,32 @@ async fn act(say: &Say, cli: Cli) -> u8 {
             }
             Err(refusal) => Err(refusal),
         },
-        Command::Fence(command) => fence::fence(say, &command),
+        Command::Doctor => match scene(say, &cli.globals) {
+            Ok(scene) => return doctor::doctor(&scene).await.unwrap_or_else(|no| scene.say.refuse(&no)),
+            Err(refusal) => Err(refusal),
+        },
+        Command::Drill(args) => match scene(say, &cli.globals) {
+            Ok(scene) => return drill::drill(&scene, &args).await.unwrap_or_else(|no| scene.say.refuse(&no)),
+            Err(refusal) => Err(refusal),
+        },
+        Command::DrillWorker(args) => match scene(say, &cli.globals) {
+            Ok(scene) => drill::drill_worker(&scene, &args).await,
+            Err(refusal) => Err(refusal),
+        },
+        Command::Verify(args) => return verify::verify(say, cli.globals.store.as_deref(), &args).await,
+        Command::Fence(command) => fence::fence(say, &cli.globals, &command).await,
+        Command::Check(args) => check::check(say, &args),
+        Command::Config(command) => config::config(say, &command),
+        Command::Up(args) => up::up(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Run(args) => work::run(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Runs(args) => work::runs(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Logs(args) => work::logs(say, &args).await,
         Command::Demo => demo::demo(say).await,
         Command::Actor(args) => demo::actor(&args, cli.globals.store.as_deref()).await,
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { out } => docs::man(say, out.as_deref()),
-        // It became another program before it got here.
-        Command::Become(_) => Ok(exit::USAGE),
+        // It became another program, or obeyed another, before it got here.
+        Command::Become(_) | Command::VerifyWorker => Ok(exit::USAGE),
     };
     result.unwrap_or_else(|refusal| say.refuse(&refusal))
 }

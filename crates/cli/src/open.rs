@@ -71,8 +71,7 @@ impl Scene {
 
 /// The URL of the store: as given, or from the environment, or of the project, or of the user.
 pub(crate) fn choose(given: Option<&str>) -> Result<String, Refusal> {
-    let given = given.map(str::to_owned).or_else(|| env::var("BELL_STORE").ok());
-    if let Some(url) = given.filter(|url| !url.is_empty()) {
+    if let Some(url) = self::given(given.map(str::to_owned)) {
         return Ok(url);
     }
     let here = env::current_dir().ok();
@@ -81,6 +80,11 @@ pub(crate) fn choose(given: Option<&str>) -> Result<String, Refusal> {
         Some(path) => url(&path),
         None => url(&state_folder()?.join(FILE_NAME)),
     }
+}
+
+/// The store that the caller named, on the command line or in the environment.
+pub(crate) fn given(option: Option<String>) -> Option<String> {
+    option.or_else(|| env::var("BELL_STORE").ok()).filter(|url| !url.is_empty())
 }
 
 fn project_store(here: &Path) -> Option<PathBuf> {

@@ -52,8 +52,22 @@ impl Progress {
         if !self.wanted {
             return;
         }
-        let line = line(state, session, boottime().saturating_sub(self.began));
-        let _ = write!(std::io::stderr(), "{CLEAR}{}", say::clean(&line));
+        self.put(&line(state, session, boottime().saturating_sub(self.began)));
+    }
+
+    /// Shows what takes so long, every second. Never returns.
+    pub(crate) async fn tell(&mut self, what: &str) -> Infallible {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            if self.wanted {
+                let waited = boottime().saturating_sub(self.began);
+                self.put(&format!("{what}, {} s", waited.as_secs()));
+            }
+        }
+    }
+
+    fn put(&mut self, line: &str) {
+        let _ = write!(std::io::stderr(), "{CLEAR}{}", say::clean(line));
         self.shown = true;
     }
 }

@@ -3,7 +3,7 @@
 use bell_api::exit;
 use bell_api::outcome::Outcome;
 use bell_coord::Denied;
-use bell_store::info::Push;
+use bell_store::info::{FailOver, Push};
 use bell_store::{Info, Kind, Txn};
 use serde::Serialize;
 
@@ -69,11 +69,17 @@ fn lines(name: &str, info: &Info) -> String {
         Push::Push => "told at once".to_owned(),
         Push::Poll { interval_ms } => format!("looked for every {interval_ms} ms"),
     };
+    let fail_over = match info.fail_over {
+        FailOver::None => "nothing takes over",
+        FailOver::Kept => "what was answered is kept",
+        FailOver::Loses => "what was answered may be lost",
+    };
     let death = if info.notices_death { "noticed at once" } else { "noticed when the lease runs out" };
     let rows = [
         ("store", name.to_owned()),
         ("shared by", word(info.scope)),
         ("commits survive", word(info.durability)),
+        ("on a fail-over", fail_over.to_owned()),
         ("clock", word(info.clock)),
         ("changes are", push),
         ("a dead process is", death.to_owned()),

@@ -43,6 +43,7 @@ impl Coord {
         let command = &Acquire { new_session: None, ..command.clone() };
         let mut say_so = boottime() + command.wait;
         loop {
+            let stirs = self.store().stirs();
             let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
             let done = self.transact(self.load_place(owner, command).await?, &[], look).await?;
             owner.learn(self, &done);
@@ -67,9 +68,20 @@ impl Coord {
             let name = self.space().session(owner.id());
             let mailbox = Watch::Names(vec![(name.clone(), done.loaded.version(&name))]);
             tokio::select! {
+                // In this order: whoever died before we waited has been counted, and is told after.
+                biased;
                 changed = self.store().changed(&mailbox) => changed?,
+                () = self.stirred(stirs) => {}
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// Returns if somebody has died since the count was taken; else never. What happens later wakes whoever
+    /// waits for changes.
+    async fn stirred(&self, count: u64) {
+        if self.store().stirs() == count {
+            std::future::pending().await
         }
     }
 

@@ -10,17 +10,26 @@ use bell_coord::{Ask, Coord, Keep, Lease, Session};
 use bell_core::key::Key;
 use bell_core::session::Identity;
 use bell_store::memory::Memory;
+use bell_store::presence::Attendance;
 use bell_store::{Info, Name, Outcome, Presence, Result, Snapshot, Store, Timestamp, Txn, Watch};
 
 /// More reads than a waiter makes before it sleeps.
 const READS: usize = 8;
 
-/// A store on which a key is given back right after a certain read, before its reader has the answer; when
+/// A store on which a key becomes free right after a certain read, before its reader has the answer; when
 /// somebody falls asleep at the latest.
 struct GivesBack {
     memory: Arc<Memory>,
     reads_before: AtomicUsize,
-    gift: Mutex<Option<(Coord, Session, Lease)>>,
+    gift: Mutex<Option<Gift>>,
+}
+
+/// How the key becomes free.
+enum Gift {
+    /// Its holder gives it back.
+    Release(Coord, Session, Lease),
+    /// Its holder dies: no record shows it.
+    Death(Attendance),
 }
 
 #[async_trait::async_trait]
@@ -55,6 +64,10 @@ impl Store for GivesBack {
         self.memory.changed(watch).await
     }
 
+    fn stirs(&self) -> u64 {
+        self.memory.stirs()
+    }
+
     fn presence(&self) -> &dyn Presence {
         self.memory.presence()
     }
@@ -63,14 +76,27 @@ impl Store for GivesBack {
 impl GivesBack {
     async fn give_back(&self) {
         let gift = self.gift.lock().unwrap().take();
-        if let Some((coord, holder, lease)) = gift {
-            coord.release(&holder, &lease).await.unwrap();
+        match gift {
+            Some(Gift::Release(coord, holder, lease)) => coord.release(&holder, &lease).await.unwrap(),
+            Some(Gift::Death(attendance)) => drop(attendance),
+            None => {}
         }
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_whenever_the_key_is_given_back() {
+    woken_by(|_, coord, holder, lease| Gift::Release(coord, holder, lease)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_whenever_the_holder_dies() {
+    woken_by(|memory, _, holder, _| Gift::Death(memory.presence().attend(holder.id().as_str()).unwrap()))
+        .await;
+}
+
+/// Waits for a key that becomes free at every moment in turn.
+async fn woken_by(gift: impl Fn(&Memory, Coord, Session, Lease) -> Gift) {
     for reads_before in 1..=READS {
         let memory = Arc::new(Memory::new());
         let coord = Coord::new(memory.clone());
@@ -79,11 +105,12 @@ async fn a_waiter_is_woken_whenever_the_key_is_given_back() {
         let (holder, waiter) = (session(), session());
         let ask = || Ask::new(Key::parse("job:a").unwrap());
         let lease = coord.acquire(&holder, &ask()).await.unwrap().remove(0);
-        let gift = Mutex::new(Some((coord, holder, lease)));
+        let gift = Mutex::new(Some(gift(&memory, coord, holder, lease)));
         let waiting =
             Coord::new(Arc::new(GivesBack { memory, reads_before: AtomicUsize::new(reads_before), gift }));
         let ask = ask().wait(Duration::from_secs(3_600));
-        let answer = tokio::time::timeout(Duration::from_secs(10), waiting.acquire(&waiter, &ask)).await;
-        answer.unwrap_or_else(|_| panic!("released after read {reads_before}: never woken")).unwrap();
+        // A waiter that nobody wakes looks after five seconds all the same.
+        let answer = tokio::time::timeout(Duration::from_secs(1), waiting.acquire(&waiter, &ask)).await;
+        answer.unwrap_or_else(|_| panic!("free after read {reads_before}: never woken")).unwrap();
     }
 }

@@ -44,10 +44,18 @@ impl Etcd {
     /// # Panics
     /// If they can't be started.
     pub fn start_with(members: usize, options: &[&str]) -> Self {
+        Self::start_in(&std::env::temp_dir(), members, options)
+    }
+
+    /// Starts so many members with their data below this folder.
+    ///
+    /// # Panics
+    /// If they can't be started.
+    pub fn start_in(place: &Path, members: usize, options: &[&str]) -> Self {
         // Somebody else may have taken a port between finding it free and using it.
         for _ in 0..5 {
             let mut etcd = Self {
-                members: (0..members).map(Member::new).collect(),
+                members: (0..members).map(|index| Member::new(place, index)).collect(),
                 options: options.iter().map(|option| (*option).to_owned()).collect(),
             };
             (0..members).for_each(|index| etcd.spawn(index));
@@ -64,6 +72,16 @@ impl Etcd {
         addresses.join(",")
     }
 
+    /// Where this member listens, on 127.0.0.1.
+    pub fn port(&self, index: usize) -> u16 {
+        self.members[index].port
+    }
+
+    /// Whether a member runs: it was not killed, and has not ended by itself.
+    pub fn runs(&mut self, index: usize) -> bool {
+        self.members[index].server.as_mut().is_some_and(|server| !server.has_ended())
+    }
+
     /// Where this member listens.
     pub fn address(&self, index: usize) -> String {
         format!("127.0.0.1:{}", self.members[index].port)
@@ -72,6 +90,15 @@ impl Etcd {
     /// The URL of a store under this prefix.
     pub fn url(&self, prefix: &str) -> String {
         format!("etcd://{}/{prefix}", self.addresses())
+    }
+
+    /// Which version of etcd it is.
+    ///
+    /// # Panics
+    /// If the first member does not say.
+    pub fn version(&self) -> String {
+        let answer = ask(self.members[0].port, "GET", "/version").unwrap_or_default();
+        field(&answer, "etcdserver").expect("a member that tells its version").trim_matches('"').to_owned()
     }
 
     /// The folder with a member's data.
@@ -198,12 +225,12 @@ impl Drop for SharedEtcd {
 }
 
 impl Member {
-    fn new(index: usize) -> Self {
+    fn new(place: &Path, index: usize) -> Self {
         Self {
             name: format!("m{index}"),
             port: free_port(),
             peer_port: free_port(),
-            data: tempfile::tempdir().expect("a temporary folder"),
+            data: tempfile::tempdir_in(place).expect("a temporary folder"),
             server: None,
         }
     }

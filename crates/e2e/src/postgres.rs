@@ -46,7 +46,15 @@ impl Postgres {
     /// # Panics
     /// If it can't be started.
     pub fn start_with(options: &[&str]) -> Self {
-        let data = private_folder();
+        Self::start_in(&std::env::temp_dir(), options)
+    }
+
+    /// Starts a server with its data below this folder.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn start_in(place: &Path, options: &[&str]) -> Self {
+        let data = private_folder(place);
         let password = data.path().join("password");
         fs::write(&password, Self::PASSWORD).expect("a file with the password");
         let mut initdb = as_postgres(&format!("{PROGRAMS}/initdb"));
@@ -85,7 +93,7 @@ impl Postgres {
     /// # Panics
     /// If it can't be started.
     pub fn standby_of(primary: &Self, options: &[&str]) -> Self {
-        let data = private_folder();
+        let data = private_folder(&std::env::temp_dir());
         let mut copy = as_postgres(&format!("{PROGRAMS}/pg_basebackup"));
         copy.args(["-R", "-X", "stream", "-c", "fast", "-N", "-U", "postgres", "-h"]);
         copy.arg(primary.data.path()).arg("-p").arg(primary.port.to_string());
@@ -135,14 +143,27 @@ impl Postgres {
         self.data.path().join(format!(".s.PGSQL.{}", self.port))
     }
 
+    /// Which version of PostgreSQL it is.
+    ///
+    /// # Panics
+    /// If it does not say.
+    pub fn version(&self) -> String {
+        let told = self.sql("SHOW server_version");
+        told.split(' ').next().unwrap_or(&told).to_owned()
+    }
+
     /// Runs statements as the superuser. What they select, one line for each row.
     ///
     /// # Panics
     /// If one of them fails.
     pub fn sql(&self, statements: &str) -> String {
-        let mut psql = self.client("psql");
-        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statements]);
-        done(&mut psql)
+        done(&mut self.psql(statements))
+    }
+
+    /// Runs statements on a server that may be out of order. `None`: one of them failed.
+    pub fn try_sql(&self, statements: &str) -> Option<String> {
+        let output = self.psql(statements).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
     /// Makes a standby a server of its own.
@@ -156,6 +177,11 @@ impl Postgres {
     /// Kills it, as a power cut would end it; its data stays.
     pub fn kill(&mut self) {
         self.server = None;
+    }
+
+    /// Whether it runs: it was not killed, and has not ended by itself.
+    pub fn runs(&mut self) -> bool {
+        self.server.as_mut().is_some_and(|server| !server.has_ended())
     }
 
     /// Starts it on the same port and data, and waits until it serves.
@@ -205,6 +231,8 @@ impl Postgres {
             arguments.extend(["-k".to_owned(), folder.display().to_string()]);
             arguments.extend(["-p".to_owned(), self.port.to_string()]);
             arguments.extend(["-c", "listen_addresses=127.0.0.1"].map(str::to_owned));
+            // Killed, it would leave memory behind that nobody frees; files go with the folder.
+            arguments.extend(["-c", "dynamic_shared_memory_type=mmap"].map(str::to_owned));
             arguments.extend(self.options.iter().cloned());
             arguments
         })
@@ -222,6 +250,12 @@ impl Postgres {
             sleep(PAUSE);
         }
         false
+    }
+
+    fn psql(&self, statements: &str) -> Command {
+        let mut psql = self.client("psql");
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statements]);
+        psql
     }
 
     fn client(&self, program: &str) -> Command {
@@ -294,8 +328,8 @@ fn as_postgres(program: &str) -> Command {
     command
 }
 
-fn private_folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+fn private_folder(place: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(place).expect("a temporary folder");
     owned_by_postgres(folder.path());
     folder
 }

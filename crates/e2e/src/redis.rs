@@ -38,11 +38,19 @@ impl Redis {
     /// # Panics
     /// If it can't be started.
     pub fn start_with(options: &[&str]) -> Self {
+        Self::start_in(&std::env::temp_dir(), options)
+    }
+
+    /// Starts a server with its data below this folder.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn start_in(place: &Path, options: &[&str]) -> Self {
         // Somebody else may have taken the port between finding it free and using it.
         for _ in 0..5 {
             let mut redis = Self {
                 port: free_port(),
-                data: tempfile::tempdir().expect("a temporary folder"),
+                data: tempfile::tempdir_in(place).expect("a temporary folder"),
                 options: options.iter().map(|option| (*option).to_owned()).collect(),
                 server: None,
             };
@@ -93,6 +101,11 @@ impl Redis {
         assert!(self.serves(), "{}", self.log());
     }
 
+    /// Whether it runs: it was not killed, and has not ended by itself.
+    pub fn runs(&mut self) -> bool {
+        self.server.as_mut().is_some_and(|server| !server.has_ended())
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics
@@ -100,6 +113,16 @@ impl Redis {
     pub fn signal(&self, signal: Signal) {
         let server = self.server.as_ref().expect("a running server");
         server.signal(signal).expect("a signal to a running server");
+    }
+
+    /// Which version of Redis it is.
+    ///
+    /// # Panics
+    /// If it does not say.
+    pub fn version(&self) -> String {
+        let told = self.run(&["INFO", "server"]);
+        let line = told.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        line.expect("a server that tells its version").trim().to_owned()
     }
 
     /// Runs a command on a connection of its own and gives the answer: a line or a string as it is, of a list

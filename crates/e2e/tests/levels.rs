@@ -16,13 +16,16 @@ const LEVELS: &[(u8, &[&str])] = &[
             "bell-store-postgres",
             "bell-store-etcd",
             "bell-coord",
+            "bell-runner",
+            "bell-project",
         ],
     ),
     (3, &["bell-locks"]),
     (4, &["bell-fence-http", "bell-verify"]),
+    (5, &["bell-daemon"]),
     (6, &["bell-cli"]),
-    (7, &["bell-e2e", "bell-bench"]),
-    (8, &["bell-proofs"]),
+    (7, &["bell-e2e"]),
+    (8, &["bell-bench", "bell-proofs"]),
 ];
 
 fn levels() -> BTreeMap<&'static str, u8> {

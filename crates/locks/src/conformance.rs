@@ -152,6 +152,13 @@ impl Setup for InProcess {
     }
 }
 
+/// Every case of the suite in a report's order: the rule it is about, and what must be so.
+pub fn cases() -> Vec<(Rule, String)> {
+    let mut cases: Vec<_> = CASES.iter().map(|case| (case.rule, case.sentence())).collect();
+    cases.sort_by_key(|(rule, _)| *rule);
+    cases
+}
+
 /// Tries every case.
 ///
 /// Other processes are this program started anew, so its `main` must begin with

@@ -5,6 +5,7 @@
 //! this: a holder that was paused does not know that it has lost.
 
 pub mod file;
+pub mod git;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

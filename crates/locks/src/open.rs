@@ -58,6 +58,17 @@ pub async fn open(url: &str) -> Result<Arc<dyn LockBackend>, Denied> {
     }
 }
 
+/// Whether this build has the store of a built-in scheme: some are features of this library.
+pub fn is_built_in(scheme: &str) -> bool {
+    match scheme {
+        "memory" | "sqlite" | "file" => true,
+        "etcd" => cfg!(feature = "etcd"),
+        _ if redis::is_scheme(scheme) => cfg!(feature = "redis"),
+        _ if postgres::is_scheme(scheme) => cfg!(feature = "postgres"),
+        _ => false,
+    }
+}
+
 const BUILT_IN: &[&str] = &["memory", "sqlite", "file", "etcd"];
 
 /// Opens the store at `url`, one of those built in.
@@ -90,7 +101,12 @@ async fn open_etcd(url: &str) -> Result<Arc<dyn Store>, Denied> {
 
 #[cfg(not(feature = "etcd"))]
 async fn open_etcd(_url: &str) -> Result<Arc<dyn Store>, Denied> {
-    Err(Denied::Invalid("built without etcd: build it with the feature etcd, which needs protoc".to_owned()))
+    Err(Error::new(Kind::Unsupported, "use etcd: this program was built without it")
+        .hint(
+            "Build bell with cargo build -p bell-cli --features etcd, which needs protoc; \
+             a program of your own with the feature etcd of bell-locks.",
+        )
+        .into())
 }
 
 /// Begins a new epoch of the store at `url`: an operator has seen to it that nobody relies on what the store may

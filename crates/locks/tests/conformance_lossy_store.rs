@@ -61,6 +61,10 @@ impl Store for Lossy {
         self.inner.changed(watch).await
     }
 
+    fn stirs(&self) -> u64 {
+        self.inner.stirs()
+    }
+
     fn presence(&self) -> &dyn Presence {
         self.inner.presence()
     }

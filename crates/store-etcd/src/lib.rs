@@ -88,7 +88,7 @@ impl Etcd {
         let engine = Engine::start()?;
         let hub = Arc::new(Hub::default());
         let opening = open_client(Arc::clone(&wire), keys.clone(), host);
-        let (timekeeper, next, warnings) = engine.run(opening).await.ok_or_else(ended)??;
+        let (timekeeper, next, members) = engine.run(opening).await.ok_or_else(ended)??;
         let listening = Arc::clone(&timekeeper);
         let listener = Listener {
             wire: Arc::clone(&wire),
@@ -99,7 +99,7 @@ impl Etcd {
         };
         engine.keep_running(listener.run());
         let client = Arc::new(Client { wire, keys, timekeeper });
-        Ok(Self { info: info(location, warnings), hub, client, engine })
+        Ok(Self { info: info(location, members), hub, client, engine })
     }
 
     /// Runs a request on the engine's thread. It goes on if the caller is dropped.
@@ -112,25 +112,30 @@ impl Etcd {
     }
 }
 
-async fn open_client(wire: Arc<Wire>, keys: Keys, host: Host) -> Result<(Arc<Timekeeper>, i64, Vec<String>)> {
+async fn open_client(
+    wire: Arc<Wire>,
+    keys: Keys,
+    host: Host,
+) -> Result<(Arc<Timekeeper>, i64, Option<usize>)> {
     set_up::check_version(&wire).await?;
     let found = set_up::find_or_make(&wire, &keys, &host).await?;
-    let warnings = set_up::warnings(&wire).await;
+    let members = set_up::members(&wire).await;
     let timekeeper = Timekeeper::new(wire, keys, host, found.meta);
-    Ok((Arc::new(timekeeper), found.revision + 1, warnings))
+    Ok((Arc::new(timekeeper), found.revision + 1, members))
 }
 
-fn info(location: String, warnings: Vec<String>) -> Info {
+fn info(location: String, members: Option<usize>) -> Info {
     Info {
         scheme: "etcd",
         location,
         scope: Scope::Distributed,
         durability: Durability::Power,
+        fail_over: set_up::fail_over(members),
         clock: Clock::Clients,
         push: Push::Push,
         notices_death: false,
         limits: Limits::CONTRACT,
-        warnings,
+        warnings: set_up::warnings(members),
     }
 }
 

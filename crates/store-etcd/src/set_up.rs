@@ -1,5 +1,6 @@
 //! Opening: is it etcd, is it new enough, is the prefix a store, and what should its operator know.
 
+use bell_store::info::{Concern, FailOver, Warning};
 use bell_store::{Error, Kind, Result, Timestamp, clock};
 use etcd_client::{Compare, CompareOp, GetOptions, Txn as EtcdTxn, TxnOp};
 
@@ -110,15 +111,28 @@ async fn make(wire: &Wire, keys: &Keys, host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// What the operator should know, one sentence each.
-pub(crate) async fn warnings(wire: &Wire) -> Vec<String> {
+/// How many members there are, if we may ask.
+pub(crate) async fn members(wire: &Wire) -> Option<usize> {
     let ask = |client: etcd_client::Client| async move { client.cluster_client().member_list().await };
-    // Who may not ask is not told.
-    let Ok(members) = wire.call(Twice::Harmless, ask).await else { return Vec::new() };
-    match members.members().len() {
-        1 => vec!["etcd has one member: while it is down nothing can be locked; run three".to_owned()],
-        2 => vec!["etcd has two members: if either is down nothing can be locked; run three".to_owned()],
-        _ => Vec::new(),
+    wire.call(Twice::Harmless, ask).await.ok().map(|answer| answer.members().len())
+}
+
+/// What the operator should know, one sentence each.
+pub(crate) fn warnings(members: Option<usize>) -> Vec<Warning> {
+    let words = match members {
+        Some(1) => "etcd has one member: while it is down nothing can be locked; run three",
+        Some(2) => "etcd has two members: if either is down nothing can be locked; run three",
+        _ => return Vec::new(),
+    };
+    vec![Warning::new(Concern::Availability, words)]
+}
+
+/// What it costs when a member goes. A majority has every commit before it is answered; of two, no majority
+/// is left without either.
+pub(crate) fn fail_over(members: Option<usize>) -> FailOver {
+    match members {
+        Some(1 | 2) => FailOver::None,
+        _ => FailOver::Kept,
     }
 }
 
@@ -138,6 +152,18 @@ mod tests {
         }
         for version in ["3.4.0", "3.4.23", "3.5.0-alpha", "3.10.1", "4.0.0", "", "unreadable"] {
             assert!(!is_old(version), "{version}");
+        }
+    }
+
+    #[test]
+    fn what_takes_over_has_every_commit_and_nothing_does_below_three() {
+        for (members, fail_over, warnings) in [
+            (Some(1), FailOver::None, 1),
+            (Some(2), FailOver::None, 1),
+            (Some(3), FailOver::Kept, 0),
+            (None, FailOver::Kept, 0),
+        ] {
+            assert_eq!((super::fail_over(members), super::warnings(members).len()), (fail_over, warnings));
         }
     }
 

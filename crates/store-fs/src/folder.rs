@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use bell_store::doorbell::{Doorbell, POLL_INTERVAL, Ring};
 use bell_store::group::Group;
 use bell_store::hub::Hub;
-use bell_store::info::{Clock, Durability, Info, Limits, Push, Scope};
+use bell_store::info::{Clock, Concern, Durability, FailOver, Info, Limits, Push, Scope, Warning};
+use bell_store::mount::Mount;
 use bell_store::presence::{self, KernelLocks};
 use bell_store::record::{Name, Snapshot, Timestamp};
 use bell_store::txn::{Outcome, Txn, Watch};
@@ -19,7 +20,6 @@ use crate::append::Nonces;
 use crate::dir::Dir;
 use crate::fault;
 use crate::lock::Lock;
-use crate::mountinfo::Mount;
 use crate::reader::{Ask, Question, Reader};
 use crate::set_up::set_up;
 use crate::suitability::{Suitability, judge};
@@ -59,7 +59,7 @@ pub struct Folder {
 struct Promise {
     reach: Reach,
     durability: Durability,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 impl Folder {
@@ -177,6 +177,10 @@ impl Store for Folder {
         }
     }
 
+    fn stirs(&self) -> u64 {
+        self.shared.hub.stirs()
+    }
+
     fn presence(&self) -> &dyn Presence {
         match &self.presence {
             Some(locks) => locks,
@@ -208,15 +212,20 @@ fn promise(dir: &Dir, options: Options) -> Result<Promise> {
         "somebody vouched that one machine alone uses the folder; a second one is noticed, perhaps late";
     let host = |durability, warnings| Promise { reach: Reach::Host, durability, warnings };
     Ok(match (judge(&mount), options.sharing) {
-        (Suitability::Local(durability, warning), _) => host(durability, warning.into_iter().collect()),
-        (Suitability::OneHost(warning), _) => host(Durability::Power, vec![warning]),
+        (Suitability::Local(durability, warning), _) => host(
+            durability,
+            warning.map(|words| Warning::new(Concern::Durability, words)).into_iter().collect(),
+        ),
+        (Suitability::OneHost(words), _) => {
+            host(Durability::Power, vec![Warning::new(Concern::Sharing, words)])
+        }
         (Suitability::Network, Sharing::AsMounted) => Promise {
             reach: Reach::Network,
             durability: Durability::Power,
-            warnings: vec![SYNC_EXPORT.to_owned()],
+            warnings: vec![Warning::new(Concern::Durability, SYNC_EXPORT)],
         },
         (Suitability::Network | Suitability::Refused { .. }, Sharing::OneHost) => {
-            host(Durability::Power, vec![vouched.to_owned()])
+            host(Durability::Power, vec![Warning::new(Concern::Sharing, vouched)])
         }
         (Suitability::Refused { reason, instead }, Sharing::AsMounted) => {
             let (path, point) = (dir.path().display(), mount.point);
@@ -240,6 +249,7 @@ fn info(path: &Path, promise: Promise, push: Option<Push>) -> Info {
         location: path.display().to_string(),
         scope,
         durability: promise.durability,
+        fail_over: FailOver::None,
         clock,
         push: push.unwrap_or(Push::Poll { interval_ms }),
         notices_death,

@@ -15,7 +15,7 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`folder`] | the store itself |
-//! | `mountinfo`, `suitability` | what the file system is good for |
+//! | `suitability` | what the file system is good for |
 //! | `dir`, `lock` | opening files without being led elsewhere; one commit at a time |
 //! | `codec`, `batch`, `journal`, `head` | what is stored, byte by byte |
 //! | `image`, `view`, `draft` | the state in memory; what becomes of transactions |
@@ -36,7 +36,6 @@ mod head;
 mod image;
 mod journal;
 mod lock;
-mod mountinfo;
 mod reader;
 mod set_up;
 mod suitability;

@@ -5,8 +5,7 @@
 //! the locks and the time.
 
 use bell_store::info::Durability;
-
-use crate::mountinfo::Mount;
+use bell_store::mount::Mount;
 
 /// What a file system is good for.
 #[derive(Clone, PartialEq, Eq, Debug)]

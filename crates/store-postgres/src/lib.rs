@@ -8,6 +8,7 @@
 //! | `route`, `tls` | how to connect, encrypted where the address asks for it |
 //! | `link` | a connection that comes back |
 //! | `writer` | one task that takes every waiting transaction into one commit |
+//! | `line` | who goes together |
 //! | `batch` | those transactions as the server's procedure takes them |
 //! | `reader` | reads, the time, and what this process knows of the store |
 //! | `records` | records on their way from the server |
@@ -22,6 +23,7 @@ mod address;
 mod batch;
 mod clock;
 mod fault;
+mod line;
 mod link;
 mod listener;
 mod reader;

@@ -1,6 +1,6 @@
 //! What the server is and how it is set up: whether it can keep a store, and what it can promise.
 
-use bell_store::info::{Clock, Durability, Limits, Push, Scope};
+use bell_store::info::{Clock, Concern, Durability, FailOver, Limits, Push, Scope, Warning};
 use bell_store::{Error, Info, Kind, Result};
 
 use crate::address::Address;
@@ -20,6 +20,7 @@ const INSPECT: &str = "
            current_setting('synchronous_standby_names') <> '',
            current_setting('statement_timeout') <> '0',
            (SELECT count(*) FROM pg_stat_replication)
+               + (SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT active)
 ";
 
 /// A server's settings, as far as they matter.
@@ -32,6 +33,7 @@ pub(crate) struct Server {
     writes_full_pages: bool,
     waits_for_standbys: bool,
     cancels_statements: bool,
+    /// Those that follow it now, and those that it keeps a place for while they are away.
     standbys: i64,
 }
 
@@ -79,45 +81,51 @@ impl Server {
             location: address.location(),
             scope: Scope::Distributed,
             durability: if is_safe { Durability::Power } else { Durability::Process },
+            fail_over: self.fail_over(address),
             clock: Clock::Server,
             push,
             notices_death: false,
             limits: Limits::CONTRACT,
-            warnings: self.warnings(push),
+            warnings: self.warnings(address, push),
         }
     }
 
-    fn warnings(&self, push: Push) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.syncs {
-            warnings.push(
-                "the server does not sync its disk and a power cut can ruin everything; set fsync = on",
-            );
+    fn fail_over(&self, address: &Address) -> FailOver {
+        match (self.can_be_replaced(address), self.waits_for_standbys) {
+            // A limit on statements ends the wait, and the commit is answered as if it had been confirmed.
+            (_, true) if self.cancels_statements => FailOver::Loses,
+            (_, true) => FailOver::Kept,
+            (true, false) => FailOver::Loses,
+            (false, false) => FailOver::None,
         }
-        if !self.writes_full_pages {
-            warnings.push("a power cut can tear the server's pages; set full_page_writes = on");
-        }
-        if self.standbys > 0 && !self.waits_for_standbys {
-            warnings.push(
-                "standbys follow asynchronously, so a fail-over can lose what was answered and repeat fences; \
-                 commits are then refused until the epoch is raised; set synchronous_standby_names to avoid it",
-            );
-        }
-        if self.waits_for_standbys && self.cancels_statements {
-            warnings.push(
-                "statement_timeout can end the wait for a standby, and a fail-over then lose what was \
-                 answered; set it to 0 for this role",
-            );
-        }
-        if matches!(push, Push::Poll { .. }) {
-            warnings.push(
-                "notifications don't arrive, probably through a pooler in transaction mode, so changes are \
-                 looked for; connect to the server itself, or use session mode, to be told at once",
-            );
-        }
-        warnings.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether there is another server that could take its place.
+    fn can_be_replaced(&self, address: &Address) -> bool {
+        self.standbys > 0 || address.config.get_hosts().len() > 1
+    }
+
+    fn warnings(&self, address: &Address, push: Push) -> Vec<Warning> {
+        let told = [
+            (!self.syncs, Concern::Durability, NOT_SYNCED),
+            (!self.writes_full_pages, Concern::Durability, TORN_PAGES),
+            (self.can_be_replaced(address) && !self.waits_for_standbys, Concern::FailOver, ASYNCHRONOUS),
+            (self.waits_for_standbys && self.cancels_statements, Concern::FailOver, WAIT_CUT_SHORT),
+            (matches!(push, Push::Poll { .. }), Concern::Push, NOT_NOTIFIED),
+        ];
+        let told = told.into_iter().filter(|(is_so, ..)| *is_so);
+        told.map(|(_, about, words)| Warning::new(about, words)).collect()
     }
 }
+
+const NOT_SYNCED: &str =
+    "the server does not sync its disk and a power cut can ruin everything; set fsync = on";
+const TORN_PAGES: &str = "a power cut can tear the server's pages; set full_page_writes = on";
+const ASYNCHRONOUS: &str = "standbys follow asynchronously, so a fail-over can lose what was answered and repeat fences; \
+     commits are then refused until the epoch is raised; set synchronous_standby_names to avoid it";
+const WAIT_CUT_SHORT: &str = "statement_timeout can end the wait for a standby, and a fail-over then lose what was answered; set it to 0 for this role";
+const NOT_NOTIFIED: &str = "notifications don't arrive, probably through a pooler in transaction mode, so changes are looked for; connect to the \
+     server itself, or use session mode, to be told at once";
 
 #[cfg(test)]
 mod tests {
@@ -167,13 +175,23 @@ mod tests {
     #[test]
     fn standbys_that_nobody_waits_for_are_warned_of() {
         let server = Server { standbys: 1, ..sound() };
-        assert!(info(&server).warnings[0].contains("repeat fences"));
-        assert!(info(&Server { waits_for_standbys: true, ..server }).warnings.is_empty());
+        assert!(info(&server).warnings[0].words.contains("repeat fences"));
+        assert_eq!(info(&server).fail_over, FailOver::Loses);
+        let waiting = info(&Server { waits_for_standbys: true, ..server });
+        assert_eq!((waiting.fail_over, waiting.warnings.len()), (FailOver::Kept, 0));
+    }
+
+    #[test]
+    fn a_server_alone_has_nothing_to_fail_over_to_unless_the_url_names_another() {
+        assert_eq!(info(&sound()).fail_over, FailOver::None);
+        let both = Address::parse("postgres://ada@host,other/app").unwrap();
+        assert_eq!(sound().info(&both, Push::Push).fail_over, FailOver::Loses);
     }
 
     #[test]
     fn a_time_limit_that_can_end_the_wait_for_a_standby_is_warned_of() {
         let server = Server { waits_for_standbys: true, cancels_statements: true, ..sound() };
-        assert!(info(&server).warnings[0].contains("statement_timeout"));
+        assert!(info(&server).warnings[0].words.contains("statement_timeout"));
+        assert_eq!(info(&server).fail_over, FailOver::Loses);
     }
 }

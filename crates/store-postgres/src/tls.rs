@@ -62,6 +62,6 @@ mod without {
     /// An address that asks for encryption is refused, never used without.
     pub(crate) fn connector(_trusted: Option<&Path>) -> Result<Connector> {
         Err(Error::new(Kind::Unsupported, "open the store: it was built without TLS")
-            .hint("Build it with the feature `tls`, or use a tunnel and drop sslmode=require."))
+            .hint("Build it with the feature postgres-tls, or use a tunnel and drop sslmode=require."))
     }
 }

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bell_store::clock::boottime;
-use bell_store::group::MAX_BATCH;
 use bell_store::hub::Hub;
-use bell_store::{Outcome, Result, Txn, Write};
+use bell_store::{Outcome, Result, Txn};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -18,13 +17,10 @@ use crate::address::Schema;
 use crate::batch::{self, Batch, Waited};
 use crate::clock::Span;
 use crate::fault::Fault;
+use crate::line::Line;
 use crate::link::Link;
 use crate::reader::Reader;
 use crate::records::signed;
-
-/// Beyond this many bytes a batch is sent as it is: what is gained by sharing one commit is lost by the
-/// first of its callers waiting for the last.
-const MAX_BATCH_BYTES: usize = 4 << 20;
 
 const COMMIT: &str = "
     CALL {schema}.commit(
@@ -64,15 +60,9 @@ impl Writer {
     }
 
     /// Works until nobody can hand in any more.
-    pub(crate) async fn serve(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        while let Some(first) = jobs.recv().await {
-            let mut batch = vec![first];
-            let mut bytes = size(&batch[0].txn);
-            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
-                let Ok(job) = jobs.try_recv() else { break };
-                bytes += size(&job.txn);
-                batch.push(job);
-            }
+    pub(crate) async fn serve(self, jobs: mpsc::UnboundedReceiver<Job>) {
+        let mut line = Line::new(jobs);
+        while let Some(batch) = line.next().await {
             self.run(batch).await;
         }
         self.link.close().await;
@@ -143,13 +133,4 @@ impl Writer {
             let _ = job.answer.send(Ok(outcome));
         }
     }
-}
-
-/// About how many bytes a transaction takes on its way.
-fn size(txn: &Txn) -> usize {
-    let write = |write: &Write| match write {
-        Write::Put(value, _) => value.len(),
-        Write::Delete => 0,
-    };
-    txn.writes.iter().map(|(name, value)| name.as_str().len() + write(value)).sum()
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use bell_e2e::Postgres as Server;
+use bell_store::info::FailOver;
 use bell_store::{Kind, Store};
 use bell_store_postgres::Postgres;
 
@@ -53,10 +54,11 @@ async fn an_asynchronous_standby_is_warned_of_and_refuses_commits_until_the_epoc
     let url = url_of_both(&primary, &standby);
     let store = Postgres::open(&url).await.unwrap();
     assert!(
-        store.info().warnings.iter().any(|warning| warning.contains("repeat fences")),
+        store.info().warnings.iter().any(|warning| warning.words.contains("repeat fences")),
         "{:?}",
         store.info()
     );
+    assert_eq!(store.info().fail_over, FailOver::Loses);
     committed(&store, put("a", "kept")).await;
     wait_for_standby(&primary, &standby);
     cut_off(&standby);
@@ -92,10 +94,11 @@ async fn a_standby_that_had_to_confirm_takes_over_without_a_word() {
     let url = url_of_both(&primary, &standby);
     let store = Postgres::open(&url).await.unwrap();
     assert!(
-        !store.info().warnings.iter().any(|warning| warning.contains("repeat fences")),
+        !store.info().warnings.iter().any(|warning| warning.words.contains("repeat fences")),
         "{:?}",
         store.info()
     );
+    assert_eq!(store.info().fail_over, FailOver::Kept);
     let before = committed(&store, put("a", "kept")).await.revision;
     primary.kill();
     standby.promote();

@@ -48,7 +48,11 @@ async fn a_pooler_that_swallows_notifications_is_noticed_and_said() {
     let pooled = Pooled::start("noticed").await;
     let store = &pooled.handles[0];
     assert!(matches!(store.info().push, Push::Poll { .. }), "{:?}", store.info());
-    assert!(store.info().warnings.iter().any(|warning| warning.contains("pooler")), "{:?}", store.info());
+    assert!(
+        store.info().warnings.iter().any(|warning| warning.words.contains("pooler")),
+        "{:?}",
+        store.info()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -191,6 +191,6 @@ async fn a_server_that_does_not_sync_says_so_and_nothing_shows_the_password() {
     let store = place.open().await;
     let info = store.info();
     assert_eq!(info.durability, Durability::Process);
-    assert!(info.warnings[0].contains("fsync"), "{info:?}");
+    assert!(info.warnings[0].words.contains("fsync"), "{info:?}");
     assert!(!format!("{store:?} {info:?}").contains(Server::PASSWORD));
 }

@@ -7,6 +7,7 @@
 //! | `server` | what the server says about itself, and what that means for the operator |
 //! | `scripts` | the scripts that Redis runs, in `lua/` |
 //! | `session` | a connection and what can be asked over it: one round trip each |
+//! | `batch` | transactions that waited together |
 //! | `reply` | what the scripts answer |
 //! | `witness` | the store's clock, and what is done about jumps of the server's |
 //! | `notice` | what the server pushes |
@@ -37,6 +38,7 @@
 //!   refused with [`bell_store::Kind::Rewound`] until an operator raises the epoch ([`RedisStore::raise_epoch`]).
 
 mod address;
+mod batch;
 mod fault;
 mod find;
 mod link;
@@ -51,11 +53,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bell_store::info::{Clock, Limits, Push, Scope};
+use bell_store::info::{Clock, Concern, Limits, Push, Scope, Warning};
 use bell_store::{Info, Name, Outcome, Result, Revision, Snapshot, Store, Timestamp, Txn, Watch};
 
 use address::Address;
-use link::{Found, Job, Link};
+use link::{Commit, Found, Job, Link};
 use session::Shared;
 
 /// A store on Redis. It can be used from any runtime; dropped, it closes its connection.
@@ -96,13 +98,15 @@ fn info(address: &Address, found: &Found) -> Info {
     let mut warnings = found.server.warnings(&address.place);
     if let Some(rewound) = found.rewound {
         let fault = rewound.fault();
-        warnings.insert(0, format!("{}; commits are refused. {}", fault.why, fault.hint));
+        let words = format!("{}; commits are refused. {}", fault.why, fault.hint);
+        warnings.insert(0, Warning::new(Concern::Commits, words));
     }
     Info {
         scheme: address.scheme(),
         location: address.location(),
         scope: Scope::Distributed,
         durability: found.server.durability(),
+        fail_over: found.server.fail_over(&address.place),
         clock: Clock::Server,
         push: Push::Push,
         notices_death: false,
@@ -142,7 +146,7 @@ impl Store for RedisStore {
 
     async fn commit(&self, txn: Txn) -> Result<Outcome> {
         txn.check(&self.info.limits)?;
-        self.link.ask(|answer| Job::Commit(txn, answer)).await
+        self.link.ask(|answer| Job::Commit(Commit { txn, answer })).await
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {

@@ -4,7 +4,11 @@
 //! While there is no connection, a request waits for the attempt to connect that is under way, or sets off
 //! one, and shares its fate. Those who wait for changes are told to look whenever an attempt has ended, so
 //! that nobody sleeps over a change, and nobody waits for a server that is gone.
+//!
+//! Commits go out one batch at a time: those that are handed in meanwhile wait and go together. Questions
+//! wait for nobody.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +16,11 @@ use bell_store::{Error, Kind, Name, Outcome, Result, Revision, Snapshot, Txn};
 use redis::PushInfo;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::address::{Address, Security};
+use crate::batch;
 use crate::fault::Fault;
 use crate::notice::Notice;
 use crate::reply::Rewound;
@@ -37,13 +42,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Between two attempts in any case: a refused connection costs nothing, and callers may ask in a loop.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
+/// Jobs taken at once at the most, so that what is pushed is heard in between.
+const MAX_JOBS: usize = 256;
+
 /// A question, and where the answer goes.
 #[derive(Debug)]
 pub(crate) enum Job {
     Read(Vec<Name>, oneshot::Sender<Result<Snapshot>>),
     Scan { prefix: String, from: String, limit: usize, answer: oneshot::Sender<Result<Snapshot>> },
-    Commit(Txn, oneshot::Sender<Result<Outcome>>),
+    Commit(Commit),
     Raise(oneshot::Sender<Result<Revision>>),
+}
+
+/// A transaction, and where the answer goes.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) txn: Txn,
+    pub(crate) answer: oneshot::Sender<Result<Outcome>>,
 }
 
 /// What the first connection found.
@@ -87,13 +102,15 @@ impl Link {
     }
 }
 
+const COMMIT: &str = "commit";
+
 impl Job {
     /// What is being done, to read after «could not».
     fn doing(&self) -> &'static str {
         match self {
             Self::Read(..) => "read records",
             Self::Scan { .. } => "scan records",
-            Self::Commit(..) => "commit",
+            Self::Commit(_) => COMMIT,
             Self::Raise(_) => "raise the epoch",
         }
     }
@@ -103,7 +120,7 @@ impl Job {
         let lost = Fault::no_answer("the connection to the server was lost");
         match self {
             Self::Read(..) | Self::Scan { .. } => lost.of_question(),
-            Self::Commit(..) | Self::Raise(_) => lost,
+            Self::Commit(_) | Self::Raise(_) => lost,
         }
     }
 
@@ -112,29 +129,45 @@ impl Job {
         // Whoever stopped waiting needs no answer, here as below.
         match self {
             Self::Read(_, answer) | Self::Scan { answer, .. } => drop(answer.send(Err(error))),
-            Self::Commit(_, answer) => drop(answer.send(Err(error))),
+            Self::Commit(commit) => drop(commit.answer.send(Err(error))),
             Self::Raise(answer) => drop(answer.send(Err(error))),
         }
     }
 
     /// Asks the server and answers. Says what went wrong, if anything did.
     async fn carry_out(self, session: Session) -> Option<Fault> {
-        let (doing, late) = (self.doing(), self.late());
+        let (doing, late) = (self.doing(), late(self.lost()));
         match self {
             Self::Read(names, answer) => give(answer, doing, within(late, session.read(&names)).await),
             Self::Scan { prefix, from, limit, answer } => {
                 give(answer, doing, within(late, session.scan(&prefix, &from, limit)).await)
             }
-            Self::Commit(txn, answer) => give(answer, doing, within(late, session.commit(&txn)).await),
+            Self::Commit(commit) => carry_out(vec![commit], session).await,
             Self::Raise(answer) => give(answer, doing, within(late, session.raise_epoch()).await),
         }
     }
+}
 
-    fn late(&self) -> Fault {
-        Fault {
-            why: format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
-            elsewhere: false,
-            ..self.lost()
+/// What a request that got lost like this is if it was only late.
+fn late(lost: Fault) -> Fault {
+    Fault { why: format!("no answer within {} s", REQUEST_LIMIT.as_secs()), elsewhere: false, ..lost }
+}
+
+/// Commits these together and answers. Says what went wrong, if anything did with all of them.
+async fn carry_out(commits: Vec<Commit>, session: Session) -> Option<Fault> {
+    let (txns, answers): (Vec<_>, Vec<_>) =
+        commits.into_iter().map(|commit| (commit.txn, commit.answer)).unzip();
+    let committed = within(late(Fault::no_answer("")), session.commit(&txns)).await;
+    match committed {
+        Ok(outcomes) => {
+            let given = answers.into_iter().zip(outcomes);
+            given.fold(None, |fault, (answer, outcome)| give(answer, COMMIT, outcome).or(fault))
+        }
+        Err(fault) => {
+            for answer in answers {
+                drop(answer.send(Err(fault.error(COMMIT))));
+            }
+            Some(fault)
         }
     }
 }
@@ -190,7 +223,7 @@ impl Thread {
             Err(fault) => return drop(opened.send(Err(fault))),
         };
         let mut waiting = Vec::new();
-        while let End::Lost = self.serve(connected, std::mem::take(&mut waiting)).await {
+        while let End::Lost = self.serve(connected, &mut waiting).await {
             tracing::warn!(store = self.address.location(), "lost the connection to the redis server");
             let Some(again) = self.reconnect(&mut waiting).await else { return };
             tracing::info!(store = self.address.location(), "connected to the redis server again");
@@ -200,35 +233,55 @@ impl Thread {
         }
     }
 
-    /// Serves until the connection or the last handle is gone. What was asked and not answered by then is
-    /// dropped, which those who asked notice.
-    async fn serve(&mut self, mut connected: Connected, waiting: Vec<Job>) -> End {
-        let mut asked = JoinSet::new();
-        for job in waiting {
-            asked.spawn(job.carry_out(connected.session.clone()));
-        }
+    /// Serves those who wait and those who come, until the connection or the last handle is gone. What was asked
+    /// and not answered by then is dropped, which those who asked notice; commits that were not sent yet wait
+    /// for the next connection.
+    async fn serve(&mut self, mut connected: Connected, waiting: &mut Vec<Job>) -> End {
+        let (mut asked, mut committing) = (JoinSet::new(), JoinSet::new());
+        let mut unsent = VecDeque::new();
         let mut watch = interval_at(Instant::now() + WATCH_EVERY, WATCH_EVERY);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                job = self.jobs.recv() => match job {
-                    Some(job) => drop(asked.spawn(job.carry_out(connected.session.clone()))),
-                    None => return End::Closed,
-                },
-                push = connected.pushes.recv() => match push.as_ref().map(Notice::of) {
-                    Some(Some(Notice::Written(names))) => self.shared.hub.committed(&names),
-                    Some(Some(Notice::Anything)) => self.shared.hub.look(),
-                    Some(None) => {}
-                    Some(Some(Notice::Disconnected)) | None => return End::Lost,
-                },
-                Some(ended) = asked.join_next() => {
-                    if matches!(ended, Ok(Some(Fault { elsewhere: true, .. }))) {
-                        return End::Lost;
-                    }
+            for job in waiting.drain(..) {
+                match job {
+                    Job::Commit(commit) => unsent.push_back(commit),
+                    question => drop(asked.spawn(question.carry_out(connected.session.clone()))),
                 }
-                _ = watch.tick() => drop(asked.spawn(look_after(connected.session.clone()))),
+            }
+            if committing.is_empty() && !unsent.is_empty() {
+                let size = batch::size(unsent.iter().map(|commit: &Commit| &commit.txn));
+                committing.spawn(carry_out(unsent.drain(..size).collect(), connected.session.clone()));
+            }
+            let is_lost = tokio::select! {
+                // Together, so that those who ask at the same time go together.
+                count = self.jobs.recv_many(waiting, MAX_JOBS) => match count {
+                    0 => return End::Closed,
+                    _ => false,
+                },
+                push = connected.pushes.recv() => self.hear(push.as_ref().map(Notice::of)),
+                Some(ended) = asked.join_next() => is_elsewhere(&ended),
+                Some(ended) = committing.join_next() => is_elsewhere(&ended),
+                _ = watch.tick() => {
+                    asked.spawn(look_after(connected.session.clone()));
+                    false
+                }
+            };
+            if is_lost {
+                waiting.extend(unsent.into_iter().map(Job::Commit));
+                return End::Lost;
             }
         }
+    }
+
+    /// Passes on what was pushed. Whether it was the end of the connection.
+    fn hear(&self, notice: Option<Option<Notice>>) -> bool {
+        match notice {
+            Some(Some(Notice::Written(names))) => self.shared.hub.committed(&names),
+            Some(Some(Notice::Anything)) => self.shared.hub.look(),
+            Some(None) => {}
+            Some(Some(Notice::Disconnected)) | None => return true,
+        }
+        false
     }
 
     /// Connects again, however long it takes. `None`: nobody has the store open any more.
@@ -261,6 +314,11 @@ impl Thread {
             }
         }
     }
+}
+
+/// Whether another node must be asked from now on.
+fn is_elsewhere(ended: &Result<Option<Fault>, JoinError>) -> bool {
+    matches!(ended, Ok(Some(Fault { elsewhere: true, .. })))
 }
 
 async fn connect(address: &Address, shared: &Arc<Shared>) -> Result<Connected, Fault> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bell_store::{Kind, Name, Record, Revision, Snapshot, Timestamp, Version};
 use redis::Value;
 
+use crate::batch::Ended;
 use crate::fault::{Fault, foreign};
 use crate::witness::Told;
 
@@ -27,7 +28,6 @@ pub(crate) struct Reply {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
     Ok,
-    Conflict,
     Rewound(Rewound),
 }
 
@@ -71,7 +71,6 @@ impl Reply {
         let said = answer.first().and_then(bytes).unwrap_or_default().to_vec();
         let word = match said.as_slice() {
             b"ok" => Word::Ok,
-            b"conflict" => Word::Conflict,
             b"missing" => Word::Rewound(Rewound::Missing),
             b"restarted" => Word::Rewound(Rewound::Restarted),
             b"behind" => Word::Rewound(Rewound::Behind),
@@ -79,7 +78,7 @@ impl Reply {
             b"forbidden" => return Err(forbidden(answer.get(1).and_then(bytes).unwrap_or_default())),
             b"newer" => return Err(newer()),
             b"damaged" => return Err(damaged("names and records differ in number")),
-            _ => return Err(damaged("a script gave an answer that it can't give")),
+            _ => return Err(nonsense()),
         };
         let number = |place: usize| match answer.get(place) {
             Some(Value::Int(number)) => *number,
@@ -98,12 +97,22 @@ impl Reply {
     }
 
     /// The records of these names, which were asked for in this order.
-    pub(crate) fn records_of<'a>(&self, names: impl Iterator<Item = &'a Name>) -> Result<Snapshot, Fault> {
-        let found = array(self.rest.first());
-        let records = names.cloned().zip(found).filter(|(_, value)| **value != Value::Nil);
-        let records =
-            records.map(|(name, value)| Ok((name, record(value)?))).collect::<Result<_, Fault>>()?;
-        Ok(self.snapshot(records, false))
+    pub(crate) fn records_of(&self, names: &[Name]) -> Result<Snapshot, Fault> {
+        Ok(self.snapshot(records(names, array(self.rest.first()))?, false))
+    }
+
+    /// What came of the transaction at this place of a batch, which expected these names.
+    pub(crate) fn ended(&self, place: usize, expected: &[Name]) -> Result<Ended, Fault> {
+        match array(self.rest.first()).get(place) {
+            Some(Value::Int(revision)) => Ok(Ended::Committed(u64::try_from(*revision).unwrap_or(0))),
+            Some(Value::Array(conflict)) => {
+                let Some(Value::Int(revision)) = conflict.first() else { return Err(nonsense()) };
+                let records = records(expected, array(conflict.get(1)))?;
+                let revision = u64::try_from(*revision).unwrap_or(0);
+                Ok(Ended::Conflict(Snapshot { revision, ..self.snapshot(records, false) }))
+            }
+            _ => Err(nonsense()),
+        }
     }
 
     /// The records of a scan for at most this many; one more was asked for.
@@ -122,6 +131,12 @@ impl Reply {
 /// A version as it is stored: what an expectation is compared with, byte by byte.
 pub(crate) fn version_text(version: Version) -> String {
     if version == 0 { "0".to_owned() } else { format!("{version:0DIGITS$}") }
+}
+
+/// Those of these names that were found, which was asked in this order.
+fn records(names: &[Name], found: &[Value]) -> Result<BTreeMap<Name, Record>, Fault> {
+    let found = names.iter().zip(found).filter(|(_, value)| **value != Value::Nil);
+    found.map(|(name, value)| Ok((name.clone(), record(value)?))).collect()
 }
 
 fn record(stored: &Value) -> Result<Record, Fault> {
@@ -161,6 +176,10 @@ fn damaged(why: &str) -> Fault {
     )
 }
 
+fn nonsense() -> Fault {
+    damaged("a script gave an answer that it can't give")
+}
+
 fn newer() -> Fault {
     Fault::new(Kind::TooNew, "a newer Bellwether made this store", "Use that version, or another prefix.")
 }
@@ -197,10 +216,24 @@ mod tests {
         let stored = text("00000000000000050000000000000003value");
         let reply = ok(vec![Value::Array(vec![Value::Nil, stored])]);
         let names: [Name; 2] = ["a".into(), "b".into()];
-        let found = reply.records_of(names.iter()).unwrap();
+        let found = reply.records_of(&names).unwrap();
         let record = Record { value: b"value".to_vec(), version: 5, stamp: 3 };
         assert_eq!(found.records, BTreeMap::from([("b".into(), record)]));
         assert_eq!((found.revision, found.now, reply.offset_ms), (7, Timestamp::from_ms(1_000), -5));
+    }
+
+    #[test]
+    fn each_transaction_of_a_batch_has_its_own_outcome() {
+        let stored = text("00000000000000050000000000000003value");
+        let conflict = Value::Array(vec![Value::Int(6), Value::Array(vec![stored, Value::Nil])]);
+        let reply = ok(vec![Value::Array(vec![Value::Int(6), conflict, Value::Int(7)])]);
+        let names: [Name; 2] = ["a".into(), "b".into()];
+        assert_eq!(reply.ended(0, &names).unwrap(), Ended::Committed(6));
+        assert_eq!(reply.ended(2, &[]).unwrap(), Ended::Committed(7));
+        let Ended::Conflict(found) = reply.ended(1, &names).unwrap() else { panic!("no conflict") };
+        let record = Record { value: b"value".to_vec(), version: 5, stamp: 3 };
+        assert_eq!((found.revision, found.records), (6, BTreeMap::from([("a".into(), record)])));
+        assert_eq!(reply.ended(3, &[]).unwrap_err().kind, Kind::Corrupt);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bell_store::Kind;
-use bell_store::info::Durability;
+use bell_store::info::{Concern, Durability, FailOver, Warning};
 
 use crate::address::Place;
 use crate::fault::{Fault, too_old};
@@ -111,38 +111,45 @@ impl Server {
         }
     }
 
+    /// What it costs when another server takes its place. `min-replicas-to-write` makes the loss rarer, but
+    /// a commit is answered before any replica has it all the same.
+    pub(crate) fn fail_over(&self, place: &Place) -> FailOver {
+        if self.is_replicated(place) { FailOver::Loses } else { FailOver::None }
+    }
+
     /// What the operator should know.
-    pub(crate) fn warnings(&self, place: &Place) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let loses = "after a restart commits are refused until `bell store raise-epoch`";
-        match &self.log {
-            Log::On(sync) if sync == "always" => {}
-            Log::On(sync) => warnings.push(format!(
-                "the server acknowledges before it syncs (appendfsync {sync}) and may lose the last seconds; \
-                 {loses}; set appendfsync always"
-            )),
-            Log::OnUnknown => warnings.push(format!(
-                "whether the server syncs before it acknowledges is unknown: CONFIG is not allowed; {loses}"
-            )),
-            Log::Off => warnings.push(format!(
-                "the server keeps commits in memory and at most a snapshot of before; {loses}; \
-                 set appendonly yes and appendfsync always"
-            )),
-        }
+    pub(crate) fn warnings(&self, place: &Place) -> Vec<Warning> {
+        let mut warnings: Vec<_> = self.log_warning().into_iter().collect();
         if self.is_replicated(place) {
-            warnings.push(
-                "replication is asynchronous: a fail-over may lose acknowledged commits and free locks that are \
-                 held; afterwards commits are refused until `bell store raise-epoch`"
-                    .to_owned(),
-            );
+            let words = "replication is asynchronous: a fail-over may lose acknowledged commits and free locks \
+                         that are held; afterwards commits are refused until `bell store raise-epoch`";
+            warnings.push(Warning::new(Concern::FailOver, words));
         }
         if self.eviction == Eviction::OnceLimited {
-            warnings.push(
-                "with a limit of memory the server would throw keys away; set maxmemory-policy noeviction"
-                    .to_owned(),
-            );
+            let words =
+                "with a limit of memory the server would throw keys away; set maxmemory-policy noeviction";
+            warnings.push(Warning::new(Concern::Commits, words));
         }
         warnings
+    }
+
+    fn log_warning(&self) -> Option<Warning> {
+        let loses = "after a restart commits are refused until `bell store raise-epoch`";
+        let words = match &self.log {
+            Log::On(sync) if sync == "always" => return None,
+            Log::On(sync) => format!(
+                "the server acknowledges before it syncs (appendfsync {sync}) and may lose the last seconds; \
+                 {loses}; set appendfsync always"
+            ),
+            Log::OnUnknown => format!(
+                "whether the server syncs before it acknowledges is unknown: CONFIG is not allowed; {loses}"
+            ),
+            Log::Off => format!(
+                "the server keeps commits in memory and at most a snapshot of before; {loses}; \
+                 set appendonly yes and appendfsync always"
+            ),
+        };
+        Some(Warning::new(Concern::Durability, words))
     }
 }
 
@@ -186,7 +193,8 @@ mod tests {
         let server = parsed(INFO, "always");
         assert!(server.keeps_all() && !server.promoted);
         assert_eq!(server.durability(), Durability::Power);
-        assert_eq!(server.warnings(&node()), Vec::<String>::new());
+        assert_eq!(server.warnings(&node()), Vec::new());
+        assert_eq!(server.fail_over(&node()), FailOver::None);
     }
 
     #[test]
@@ -207,8 +215,11 @@ mod tests {
     #[test]
     fn replicas_sentinels_and_clusters_are_warned_of() {
         let server = parsed(&INFO.replace("connected_slaves:0", "connected_slaves:1"), "always");
-        assert!(server.warnings(&node())[0].contains("asynchronous"));
-        assert!(parsed(INFO, "always").warnings(&Place::Cluster(Vec::new()))[0].contains("asynchronous"));
+        let alone = parsed(INFO, "always");
+        for (server, place) in [(server, node()), (alone, Place::Cluster(Vec::new()))] {
+            assert!(server.warnings(&place)[0].words.contains("asynchronous"));
+            assert_eq!(server.fail_over(&place), FailOver::Loses);
+        }
     }
 
     #[test]

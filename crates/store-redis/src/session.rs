@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
-use bell_store::txn::MAX_LAG;
-use bell_store::{Committed, Expect, Kind, Name, Outcome, Revision, Snapshot, Stamp, Timestamp, Txn, Write};
+use bell_store::{Committed, Kind, Name, Outcome, Revision, Snapshot, Timestamp, Txn};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, Value, cmd};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::address::Address;
+use crate::batch::{self, Ended};
 use crate::fault::Fault;
 use crate::find;
-use crate::reply::{Reply, Rewound, Times, Word, version_text};
+use crate::reply::{Reply, Rewound, Times, Word};
 use crate::scripts::Script;
 use crate::server::{SECTIONS, Server};
 use crate::witness::Witness;
@@ -102,14 +102,14 @@ impl Session {
         shared.attached.store(true, Ordering::Relaxed);
         match reply.word {
             Word::Rewound(why) => Ok(Some(why)),
-            Word::Ok | Word::Conflict => Ok(None),
+            Word::Ok => Ok(None),
         }
     }
 
     /// The named records.
     pub(crate) async fn read(&self, names: &[Name]) -> Result<Snapshot, Fault> {
         let reply = self.question(Script::Read, |request| add_all(request, names)).await?;
-        reply.records_of(names.iter())
+        reply.records_of(names)
     }
 
     /// Records under a prefix.
@@ -125,26 +125,29 @@ impl Session {
         reply.scanned(limit)
     }
 
-    /// Commits, or says why not.
-    pub(crate) async fn commit(&self, txn: &Txn) -> Result<Outcome, Fault> {
-        let reply = self.call(Script::Commit, |request| self.add_txn(request, txn)).await?;
-        let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
-        let believed = self.believes(&reply).await;
-        match (reply.word, believed) {
-            (Word::Ok, _) => {
-                let latest = self.known.shared.witness.latest(reply.told.arrived).unwrap_or(u64::MAX);
-                let now = reply.now().min(Timestamp::from_ms(latest));
-                Ok(Outcome::Committed(Committed { revision: reply.revision, now }))
-            }
-            (Word::Conflict, Ok(Belief::Believed)) => {
-                Ok(Outcome::Conflict(reply.records_of(expected.iter())?))
-            }
-            // The conflict stands; its time does not.
-            (Word::Conflict, _) => {
-                self.read(&expected).await.map(Outcome::Conflict).map_err(Fault::of_question)
-            }
-            (Word::Rewound(why), _) => Err(why.fault()),
+    /// Commits each of these, or says why not. An error: of all of them, together.
+    pub(crate) async fn commit(&self, txns: &[Txn]) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
+        let reply = self.call(Script::Commit, |request| self.add_txns(request, txns)).await?;
+        if let Word::Rewound(why) = reply.word {
+            return Err(why.fault());
         }
+        let believed = self.believes(&reply).await;
+        let latest = self.known.shared.witness.latest(reply.told.arrived).unwrap_or(u64::MAX);
+        let now = reply.now().min(Timestamp::from_ms(latest));
+        let mut outcomes = Vec::with_capacity(txns.len());
+        for (ended, txn) in batch::ended(&reply, txns).into_iter().zip(txns) {
+            outcomes.push(match (ended, &believed) {
+                (Ok(Ended::Committed(revision)), _) => Ok(Outcome::Committed(Committed { revision, now })),
+                (Ok(Ended::Conflict(found)), Ok(Belief::Believed)) => Ok(Outcome::Conflict(found)),
+                // The conflict stands; its time does not.
+                (Ok(Ended::Conflict(_)), _) => {
+                    let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+                    self.read(&expected).await.map(Outcome::Conflict).map_err(Fault::of_question)
+                }
+                (Err(fault), _) => Err(fault),
+            });
+        }
+        Ok(outcomes)
     }
 
     /// Begins a new epoch. Answers its first revision.
@@ -171,7 +174,7 @@ impl Session {
             .map_err(Fault::of_question)?;
         match reply.word {
             Word::Ok => self.believes(&reply).await.map(drop),
-            Word::Conflict | Word::Rewound(_) => Ok(()),
+            Word::Rewound(_) => Ok(()),
         }
     }
 
@@ -238,24 +241,12 @@ impl Session {
         Ok(reply)
     }
 
-    fn add_txn(&self, request: &mut Cmd, txn: &Txn) {
-        request.arg(txn.at.map(|at| at.as_ms().to_string()).unwrap_or_default()).arg(ms(MAX_LAG));
+    fn add_txns(&self, request: &mut Cmd, txns: &[Txn]) {
+        request.arg(batch::latest(txns)).arg(batch::max_lag_ms());
         request.arg(&self.known.server.run).arg(self.known.shared.seen.load(Ordering::Relaxed));
-        request.arg(&self.known.channel).arg(txn.expect.len());
-        for (name, expect) in &txn.expect {
-            let version = match expect {
-                Expect::Absent => 0,
-                Expect::At(version) => *version,
-            };
-            request.arg(name.as_str()).arg(version_text(version));
-        }
-        for (name, write) in &txn.writes {
-            request.arg(name.as_str());
-            match write {
-                Write::Put(value, Stamp::New) => request.arg("new").arg(value),
-                Write::Put(value, Stamp::Keep) => request.arg("keep").arg(value),
-                Write::Delete => request.arg("delete").arg(""),
-            };
+        request.arg(&self.known.channel);
+        for txn in txns {
+            batch::add(request, txn);
         }
     }
 

@@ -37,7 +37,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bell_store::doorbell::{Doorbell, Ring};
 use bell_store::hub::Hub;
-use bell_store::info::{Clock, Durability, Limits, Push, Scope};
+use bell_store::info::{Clock, Concern, Durability, FailOver, Limits, Push, Scope, Warning};
 use bell_store::presence::{KernelLocks, Unknown};
 use bell_store::{
     Error, Info, Kind, Name, Outcome, Presence, Result, Snapshot, Store, Timestamp, Txn, Watch, mount,
@@ -109,8 +109,10 @@ impl Sqlite {
         let interval_ms = u64::try_from(READ_ONLY_INTERVAL.as_millis()).unwrap_or(u64::MAX);
         let mut info = info(place, Push::Poll { interval_ms });
         info.notices_death = false;
-        info.warnings
-            .push("the file can't be written; make it and its folder writable to run anything".to_owned());
+        info.warnings.push(Warning::new(
+            Concern::Commits,
+            "the file can't be written; make it and its folder writable to run anything",
+        ));
         Ok(Self { info, clock, hub: Arc::default(), presence: Box::new(Unknown), reader, writer: None })
     }
 }
@@ -126,20 +128,23 @@ fn info(place: &Place, push: Push) -> Info {
     let durability = match mount::is_in_memory(&place.file) {
         Ok(false) => Durability::Power,
         Ok(true) | Err(_) => {
-            warnings.push("the file is in memory and gone with the power; move it to a disk".to_owned());
+            let words = "the file is in memory and gone with the power; move it to a disk";
+            warnings.push(Warning::new(Concern::Durability, words));
             Durability::Process
         }
     };
     if let Push::Poll { interval_ms } = push {
-        warnings.push(format!(
+        let words = format!(
             "changes by other processes are noticed up to {interval_ms} ms late; raise fs.inotify.max_user_instances"
-        ));
+        );
+        warnings.push(Warning::new(Concern::Push, words));
     }
     Info {
         scheme: "sqlite",
         location: place.file.display().to_string(),
         scope: Scope::Host,
         durability,
+        fail_over: FailOver::None,
         clock: Clock::Boottime,
         push,
         notices_death: true,
@@ -192,6 +197,10 @@ impl Store for Sqlite {
             return Ok(());
         }
         self.hub.changed(self, watch).await
+    }
+
+    fn stirs(&self) -> u64 {
+        self.hub.stirs()
     }
 
     fn presence(&self) -> &dyn Presence {

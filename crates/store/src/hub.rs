@@ -19,6 +19,7 @@ use crate::{Error, Kind, Store};
 pub struct Hub {
     waiting: Mutex<Waiting>,
     next_id: AtomicU64,
+    stirs: AtomicU64,
 }
 
 #[derive(Default)]
@@ -62,7 +63,14 @@ impl Hub {
 
     /// Something happened that no record shows (a process died): everybody decides again.
     pub fn stir(&self) {
+        // Counted first: who registers after this and then looks at the count has not missed it.
+        self.stirs.fetch_add(1, Ordering::Release);
         self.lock().wake_all(Wake::Changed);
+    }
+
+    /// The body of [`Store::stirs`].
+    pub fn stirs(&self) -> u64 {
+        self.stirs.load(Ordering::Acquire)
     }
 
     /// The body of [`Store::changed`] for a store that keeps a hub: waits until the watched records

@@ -1,5 +1,7 @@
 //! What a store promises. Asked before anything is trusted to it, shown by `bell doctor`.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// A store's promises.
@@ -13,6 +15,8 @@ pub struct Info {
     pub scope: Scope,
     /// What an answered commit survives.
     pub durability: Durability,
+    /// What it costs when another server takes the place of the one that answers.
+    pub fail_over: FailOver,
     /// What its clock is.
     pub clock: Clock,
     /// How changes by others arrive.
@@ -21,8 +25,48 @@ pub struct Info {
     pub notices_death: bool,
     /// The largest things it takes.
     pub limits: Limits,
-    /// What the operator should know: one sentence each, with what to do about it.
-    pub warnings: Vec<String>,
+    /// What the operator should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// What an operator should know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Warning {
+    /// Which promise it is about.
+    pub about: Concern,
+    /// One sentence: what can happen, and what to do about it.
+    pub words: String,
+}
+
+impl Warning {
+    /// Warns in these words.
+    pub fn new(about: Concern, words: impl Into<String>) -> Self {
+        Self { about, words: words.into() }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// What a warning is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Concern {
+    /// What an answered commit survives.
+    Durability,
+    /// What it costs when another server takes over.
+    FailOver,
+    /// When nothing can be locked.
+    Availability,
+    /// Who may share it.
+    Sharing,
+    /// How soon changes arrive.
+    Push,
+    /// Whether commits are taken at all.
+    Commits,
 }
 
 /// Who can share a store.
@@ -47,6 +91,27 @@ pub enum Durability {
     Process,
     /// A power cut.
     Power,
+}
+
+/// What it costs when another server takes the place of the one that answers.
+///
+/// Read off the server when the store is opened: a standby that is added later, or one that is fed from
+/// archived files and never connects, is not seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailOver {
+    /// Nothing takes over. The store is as available as the one place where it lies: a file, a folder, a
+    /// server alone, an etcd of one member or two.
+    None,
+    /// What was acknowledged is kept: whoever takes over has confirmed it. An etcd with a majority behind
+    /// every commit; PostgreSQL that waits for a standby, if the one promoted is one that it waited for.
+    Kept,
+    /// What was acknowledged in the last moments may be lost, and with it who held what: a lock may be
+    /// granted to a second holder while the first still believes in it. Commits are refused once the loss is
+    /// noticed, until an operator raises the epoch, so that fences rise again from there; a server that was
+    /// cut off but lives may go on granting to those who still reach it. Redis with replicas, sentinels or
+    /// as a cluster; PostgreSQL with a standby that it does not wait for.
+    Loses,
 }
 
 /// What a store's clock is.

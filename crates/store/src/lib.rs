@@ -75,4 +75,11 @@ pub trait Store: Send + Sync + 'static {
     fn presence(&self) -> &dyn Presence {
         &presence::Unknown
     }
+
+    /// How often something happened that no record shows, such as the death of a process. [`Self::changed`] returns
+    /// when that happens, but only to those who wait by then; who decides on such things takes this number
+    /// before looking, and looks again if it has risen by the time they wait.
+    fn stirs(&self) -> u64 {
+        0
+    }
 }

@@ -17,7 +17,7 @@ use self::clock::StoreClock;
 use self::sessions::Sessions;
 use crate::error::Result;
 use crate::hub::Hub;
-use crate::info::{Clock, Durability, Info, Limits, Push, Scope};
+use crate::info::{Clock, Concern, Durability, FailOver, Info, Limits, Push, Scope, Warning};
 use crate::record::{Name, Record, Revision, Snapshot, Timestamp};
 use crate::txn::{Committed, Outcome, Txn, Watch, Write};
 use crate::{Presence, Store};
@@ -73,13 +73,15 @@ fn info(clock: Clock) -> Info {
         location: "this process".to_owned(),
         scope: Scope::Process,
         durability: Durability::Volatile,
+        fail_over: FailOver::None,
         clock,
         push: Push::Push,
         notices_death: true,
         limits: Limits::CONTRACT,
-        warnings: vec![
-            "Everything is forgotten when the process ends: use sqlite for what must last.".to_owned(),
-        ],
+        warnings: vec![Warning::new(
+            Concern::Durability,
+            "everything is forgotten when the process ends; use sqlite for what must last",
+        )],
     }
 }
 
@@ -116,6 +118,10 @@ impl Store for Memory {
 
     async fn changed(&self, watch: &Watch) -> Result<()> {
         self.hub.changed(self, watch).await
+    }
+
+    fn stirs(&self) -> u64 {
+        self.hub.stirs()
     }
 
     fn presence(&self) -> &dyn Presence {

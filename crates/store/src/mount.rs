@@ -1,10 +1,14 @@
-//! What kind of file system a path is on.
+//! What kind of file system a path is on, and how it is mounted.
 //!
 //! Kernel locks, shared memory and file events of one machine say nothing about the others that share a
 //! network file system. Who relies on them asks here first.
 
+mod table;
+
 use std::io;
 use std::path::Path;
+
+pub use table::Mount;
 
 /// The network file system that holds `path`, by name, or `None` if the path is on this machine.
 ///

@@ -143,6 +143,10 @@ impl Store for Broken {
         }
     }
 
+    fn stirs(&self) -> u64 {
+        self.inner.stirs()
+    }
+
     fn presence(&self) -> &dyn Presence {
         if self.has(Fault::CallsEverybodyGone) { &AllGone } else { self.inner.presence() }
     }

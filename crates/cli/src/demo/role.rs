@@ -1,6 +1,6 @@
 //! A process of the story, from the inside: it does what it is told on stdin and answers on stdout.
 
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use bell_core::key::Key;
 use bell_core::lock::Ttl;
 use bell_locks::guard::file;
 use bell_locks::{Ask, Held, Locks};
+use bell_verify::drill::actor::follow_orders;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Refusal};
@@ -35,18 +36,15 @@ pub(crate) async fn actor(args: &ActorArgs, store: Option<&str>) -> Result<u8, R
     let backend = bell_locks::open(store.unwrap_or("memory:")).await?;
     let locks = Locks::new(backend, who(None, args.name.clone(), Some(std::process::id()))?)?;
     let mut held = Vec::new();
-    for line in io::stdin().lock().lines() {
-        let Ok(order) = serde_json::from_str(&line.unwrap_or_default()) else { break };
-        let answer = follow(&locks, &mut held, order).await;
-        let Ok(text) = serde_json::to_string(&answer) else { break };
-        let mut out = io::stdout().lock();
-        if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-            break;
-        }
-    }
+    let followed = follow_orders(async |order| follow(&locks, &mut held, order).await).await;
     held.clear();
+    followed.map_err(|error| no_orders(&error))?;
     locks.end().await?;
     Ok(exit::OK)
+}
+
+fn no_orders(error: &io::Error) -> Refusal {
+    Refusal::unavailable(format!("could not follow orders: {error}"), "Start it with bell demo.")
 }
 
 async fn follow(locks: &Locks, held: &mut Vec<Held>, order: Order) -> LockAnswer {

@@ -8,6 +8,7 @@ use bell_core::work::job::{Job, JobId};
 use bell_core::work::line::{Line, Pool, Ticket};
 use bell_core::work::row::{Event, RowId, Undone};
 use bell_core::work::run::{Run, RunId};
+use bell_store::info::Limits;
 use bell_store::{Name, Revision, Snapshot, Watch};
 use serde::de::DeserializeOwned;
 
@@ -66,6 +67,28 @@ impl Coord {
     /// If the store can't be read.
     pub async fn line(&self, agent: &AgentName) -> Result<Line, Denied> {
         Ok(self.one(&RowId::Line(agent.clone())).await?.map_or_else(Line::default, |(line, _)| line))
+    }
+
+    /// Every queue that there has been, by agent.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn lines(&self) -> Result<Vec<(AgentName, Line)>, Denied> {
+        let prefix = self.space().kind("work/line/");
+        let (mut all, mut from) = (Vec::new(), String::new());
+        loop {
+            let page = self.store().scan(&prefix, &from, Limits::CONTRACT.page).await?;
+            for (name, record) in &page.records {
+                let agent = name.as_str().strip_prefix(&prefix).and_then(|agent| agent.parse().ok());
+                if let Some(agent) = agent {
+                    all.push((agent, decode(name, &record.value)?));
+                }
+            }
+            match page.records.keys().next_back() {
+                Some(last) if page.more => from = format!("{last}\u{1}"),
+                _ => return Ok(all),
+            }
+        }
     }
 
     /// The first jobs in the queue of an agent, in order.

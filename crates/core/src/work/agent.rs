@@ -1,84 +1,139 @@
-//! How an agent is named.
+//! What an agent is called.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The longest name: that of the Agent Skills format.
-const MAX_BYTES: usize = 64;
+/// Characters in a name: as many as the Agent Skills format allows, and enough for any folder.
+pub const NAME_CHARS_MAX: usize = 64;
 
-/// The name of an agent: that of its folder. Letters a–z, digits and single hyphens between them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String")]
+/// The name of an agent: 1 to 64 of `a-z`, `0-9` and `-`, with no hyphen at either end and no two together.
+///
+/// It is also the name of a folder and a part of record names, so nothing else can be one: no dot, no slash,
+/// no upper case that a file system might fold. A copy shares the text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentName(Arc<str>);
 
-/// A text that names no agent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadAgentName(String);
+/// Why a text is no agent's name. The words read after the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// No character at all.
+    Empty,
+    /// More than [`NAME_CHARS_MAX`].
+    TooLong,
+    /// Something else than `a-z`, `0-9`, `-`.
+    Character,
+    /// A hyphen at an end, or two together.
+    Hyphen,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("is empty"),
+            Self::TooLong => write!(f, "is longer than {NAME_CHARS_MAX} characters"),
+            Self::Character => f.write_str("has a character other than a-z, 0-9 and -"),
+            Self::Hyphen => f.write_str("has a hyphen at its start or end, or two together"),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
 
 impl AgentName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.chars().nth(NAME_CHARS_MAX).is_some() {
+            return Err(NameError::TooLong);
+        }
+        if !text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')) {
+            return Err(NameError::Character);
+        }
+        if text.starts_with('-') || text.ends_with('-') || text.contains("--") {
+            return Err(NameError::Hyphen);
+        }
+        Ok(Self(text.into()))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for AgentName {
-    type Err = BadAgentName;
-
-    fn from_str(text: &str) -> Result<Self, BadAgentName> {
-        let plain = |word: &str| {
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        if text.len() <= MAX_BYTES && text.split('-').all(plain) {
-            Ok(Self(text.into()))
-        } else {
-            Err(BadAgentName(text.to_owned()))
-        }
-    }
-}
-
-impl TryFrom<String> for AgentName {
-    type Error = BadAgentName;
-
-    fn try_from(text: String) -> Result<Self, BadAgentName> {
-        text.parse()
-    }
-}
-
 impl fmt::Display for AgentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
     }
 }
 
-impl fmt::Display for BadAgentName {
+impl fmt::Debug for AgentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.0.chars().take(MAX_BYTES).collect();
-        write!(
-            f,
-            "{shown:?} is no name for an agent: use 1 to {MAX_BYTES} of a-z, 0-9 and single hyphens between them"
-        )
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl std::error::Error for BadAgentName {}
+impl FromStr for AgentName {
+    type Err = NameError;
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for AgentName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(|error| {
+            de::Error::custom(format_args!("the name {error}; use 1 to 64 of a-z, 0-9 and single hyphens"))
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_lower_case_words_joined_by_single_hyphens() {
-        for name in ["a", "triage", "issue-triage-2", "0", &"x".repeat(64)] {
-            assert_eq!(name.parse::<AgentName>().unwrap().as_str(), name);
+    fn a_name_is_one_to_sixty_four_small_letters_digits_and_single_hyphens() {
+        for good in ["a", "0", "issue-triage", "a-1-b", &"x".repeat(64)] {
+            assert_eq!(AgentName::parse(good).unwrap().as_str(), good);
         }
-        for name in
-            ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "../a", "a/b", "ä", "a b", "a\0", &"x".repeat(65)]
-        {
-            assert!(name.parse::<AgentName>().is_err(), "{name:?}");
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_reason() {
+        let long = "x".repeat(65);
+        let cases = [
+            ("", NameError::Empty),
+            (long.as_str(), NameError::TooLong),
+            ("Triage", NameError::Character),
+            ("a_b", NameError::Character),
+            ("a.b", NameError::Character),
+            ("..", NameError::Character),
+            ("a/b", NameError::Character),
+            ("a\0b", NameError::Character),
+            ("ä", NameError::Character),
+            ("%2e%2e", NameError::Character),
+            ("-a", NameError::Hyphen),
+            ("a-", NameError::Hyphen),
+            ("a--b", NameError::Hyphen),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(AgentName::parse(text), Err(expected), "{text:?}");
         }
     }
 

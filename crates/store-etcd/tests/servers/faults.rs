@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::support::{commit, eventually, put, replace, runtime, value};
 use bell_e2e::Etcd as Cluster;
+use bell_store::info::FailOver;
 use bell_store::{Kind, Name, Outcome, Store, Watch};
 use bell_store_etcd::Etcd;
 use rustix::process::Signal;
@@ -82,6 +83,7 @@ async fn a_cluster_that_loses_its_leader_goes_on_and_loses_nothing() {
     let mut etcd = Cluster::start_with(3, &["--pre-vote"]);
     let store = Arc::new(Etcd::open(&etcd.url("bell")).await.unwrap());
     assert!(store.info().warnings.is_empty(), "{:?}", store.info().warnings);
+    assert_eq!(store.info().fail_over, FailOver::Kept);
     let filling = tokio::spawn(fill(Arc::clone(&store)));
     tokio::time::sleep(Duration::from_millis(300)).await;
     let leader = etcd.leader();

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use crate::support::{commit, eventually, put, value};
 use bell_e2e::{Etcd as Cluster, free_port};
+use bell_store::info::FailOver;
 use bell_store::{Error, Kind, Stamp, Store, Txn, Write};
 use bell_store_etcd::Etcd;
 use etcd_client::{Client, Permission, PermissionType};
@@ -159,5 +160,6 @@ async fn one_member_alone_is_warned_about() {
     let etcd = Cluster::start();
     let store = Etcd::open(&etcd.url("bell")).await.unwrap();
     let warnings = &store.info().warnings;
-    assert!(warnings.len() == 1 && warnings[0].contains("one member"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].words.contains("one member"), "{warnings:?}");
+    assert_eq!(store.info().fail_over, FailOver::None);
 }

@@ -1,6 +1,7 @@
 //! Stores whose node has to be found: behind sentinels, and in a cluster.
 
 use bell_e2e::{Redis, Sentinel, free_port};
+use bell_store::info::FailOver;
 use bell_store::{Kind, Store};
 use bell_store_redis::RedisStore;
 
@@ -15,7 +16,8 @@ async fn sentinels_name_the_primary() {
     commit(&store, put("x", "1")).await.unwrap();
     let direct = RedisStore::open(&primary.url("bell")).await.unwrap();
     assert_eq!(value(&direct, "x").await.as_deref(), Some("1"));
-    assert!(store.info().warnings.iter().any(|warning| warning.contains("asynchronous")));
+    assert!(store.info().warnings.iter().any(|warning| warning.words.contains("asynchronous")));
+    assert_eq!((store.info().fail_over, direct.info().fail_over), (FailOver::Loses, FailOver::None));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bell_e2e::Redis;
+use bell_store::info::FailOver;
 use bell_store::{Error, Kind, Store};
 use bell_store_redis::RedisStore;
 
@@ -47,7 +48,11 @@ async fn a_restart_of_a_server_that_does_not_sync_refuses_commits_also_to_newcom
     let before = commit(&store, put("x", "1")).await.unwrap();
     server.restart();
     let newcomer = RedisStore::open(&server.url("a")).await.unwrap();
-    assert!(newcomer.info().warnings[0].contains("may have gone back"), "{:?}", newcomer.info().warnings);
+    assert!(
+        newcomer.info().warnings[0].words.contains("may have gone back"),
+        "{:?}",
+        newcomer.info().warnings
+    );
     assert_eq!(value(&newcomer, "x").await.as_deref(), Some("1"));
     is_rewound(&refused(&newcomer).await);
     is_rewound(&refused(&store).await);
@@ -63,7 +68,8 @@ async fn a_restart_of_a_server_that_syncs_but_had_a_replica_refuses_commits() {
     let mut server = Redis::start_with(&SYNCED);
     let replica = replica_of(&server);
     let store = RedisStore::open(&server.url("a")).await.unwrap();
-    assert!(store.info().warnings.iter().any(|warning| warning.contains("asynchronous")));
+    assert!(store.info().warnings.iter().any(|warning| warning.words.contains("asynchronous")));
+    assert_eq!(store.info().fail_over, FailOver::Loses);
     commit(&store, put("x", "1")).await.unwrap();
     drop(replica);
     server.restart();

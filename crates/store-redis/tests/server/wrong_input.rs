@@ -189,6 +189,6 @@ async fn the_rights_that_the_page_lists_are_enough() {
     let committed = commit(&store, put("x", "1")).await.unwrap();
     assert_eq!(store.scan("", "", 10).await.unwrap().version("x"), committed.revision);
     store.raise_epoch().await.unwrap();
-    let unknown = store.info().warnings.iter().any(|warning| warning.contains("CONFIG is not allowed"));
+    let unknown = store.info().warnings.iter().any(|warning| warning.words.contains("CONFIG is not allowed"));
     assert!(!unknown, "{:?}", store.info().warnings);
 }

@@ -105,6 +105,10 @@ impl Store for Metered {
     fn presence(&self) -> &dyn Presence {
         self.inner.presence()
     }
+
+    fn stirs(&self) -> u64 {
+        self.inner.stirs()
+    }
 }
 
 /// The numbers of one store.

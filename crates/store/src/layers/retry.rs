@@ -132,6 +132,10 @@ impl Store for Retry {
     fn presence(&self) -> &dyn Presence {
         self.inner.presence()
     }
+
+    fn stirs(&self) -> u64 {
+        self.inner.stirs()
+    }
 }
 
 #[cfg(test)]

@@ -65,6 +65,10 @@ impl Store for Timeout {
     fn presence(&self) -> &dyn Presence {
         self.inner.presence()
     }
+
+    fn stirs(&self) -> u64 {
+        self.inner.stirs()
+    }
 }
 
 #[cfg(test)]

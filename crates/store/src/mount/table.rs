@@ -9,13 +9,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A mounted file system.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// Its type, as in `mount -t`: `ext4`, `nfs4`, `fuse.sshfs`.
-    pub(crate) fs_type: String,
+    pub fs_type: String,
     /// Where it is mounted.
-    pub(crate) point: String,
+    pub point: String,
     /// The options of the mount and of the file system.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Mount {
@@ -23,7 +23,7 @@ impl Mount {
     ///
     /// # Errors
     /// If `/proc` can't be read, or does not show the mount.
-    pub(crate) fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
         let fdinfo = fs::read_to_string(format!("/proc/self/fdinfo/{}", folder.as_raw_fd()))?;
         let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
         let found = mount_id(&fdinfo).and_then(|id| find(&mountinfo, id));

@@ -1,0 +1,147 @@
+//! `bell check`: everything that is wrong with a project, before anything runs.
+
+use std::path::Path;
+
+use bell_api::exit;
+use bell_project::agent::Agent;
+use bell_project::check::{Surroundings, check as look, passwd_has};
+use bell_project::cron::Timestamp;
+use bell_project::folder::Folder;
+use bell_project::load::{CONFIG_BYTES_MAX, Loaded};
+use bell_project::name::AgentName;
+use bell_project::problem::{Place, Problem};
+use bell_runner::presets::Presets;
+use bell_store::clock::wall;
+use serde::Serialize;
+
+use crate::answer::Refusal;
+use crate::cli::CheckArgs;
+use crate::say::Say;
+use crate::span::ms;
+
+/// A project's own presets: `presets/<name>.toml`.
+const PRESETS_FOLDER: &str = "presets";
+/// How many of the next fires are told.
+const NEXT: usize = 5;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    valid: bool,
+    errors: usize,
+    warnings: usize,
+    problems: &'a [Problem],
+    agents: Vec<Checked<'a>>,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    name: &'a AgentName,
+    folder: &'a Path,
+    enabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timezone: Option<&'a str>,
+    /// The next fires, soonest first.
+    next: Vec<String>,
+}
+
+/// Looks at a project. Answers the exit code.
+pub(crate) fn check(say: &Say, args: &CheckArgs) -> Result<u8, Refusal> {
+    let folder = open_project(&args.project)?;
+    let loaded = Loaded::load(&folder);
+    let mut problems = Vec::new();
+    let presets = presets(&folder, &mut problems)?;
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let around =
+        Surroundings { variable: &variable, has_user: &|user| passwd_has(&passwd, user), presets: &presets };
+    problems.extend(look(&folder, &loaded, &around));
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    let answer = Answer {
+        valid: errors == 0,
+        errors,
+        warnings: problems.len() - errors,
+        problems: &problems,
+        agents: loaded.agents.values().map(|agent| checked(agent)).collect(),
+    };
+    let _ = say.answer(&answer, || lines(&answer));
+    Ok(if errors == 0 { exit::OK } else { exit::BAD_REQUEST })
+}
+
+/// Opens the folder of a project.
+pub(crate) fn open_project(path: &Path) -> Result<Folder, Refusal> {
+    Folder::open(path).map_err(|error| {
+        Refusal::invalid(
+            format!("could not open the project {}: {error}", path.display()),
+            "Name the folder of a project, or run it there.",
+        )
+    })
+}
+
+/// A variable of this process. What is not text is no value.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The names of all presets: those that come with the program, and the project's own.
+fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Vec<String>, Refusal> {
+    let mut presets = Presets::built_in()
+        .map_err(|error| Refusal::unavailable(format!("could not {error}"), "Install bell again."))?;
+    for (file, _) in folder.list(PRESETS_FOLDER).unwrap_or_default() {
+        let Some(name) = file.strip_suffix(".toml") else { continue };
+        let path = format!("{PRESETS_FOLDER}/{file}");
+        let added = match folder.read(&path, CONFIG_BYTES_MAX) {
+            Ok(bytes) => {
+                presets.add(name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+            }
+            Err(fault) => Err(format!("read it: {fault}")),
+        };
+        if let Err(error) = added {
+            let problem = Problem::error(Place::file(path), format!("could not {error}"));
+            problems.push(problem.hint("Compare it with a preset that comes with Bellwether."));
+        }
+    }
+    Ok(presets.names().map(str::to_owned).collect())
+}
+
+fn checked(agent: &Agent) -> Checked<'_> {
+    let schedule = agent.schedule().filter(|_| agent.is_enabled());
+    let now = i64::try_from(ms(wall())).ok().and_then(|now| Timestamp::from_millisecond(now).ok());
+    let next = schedule.zip(now).map(|(schedule, now)| schedule.next(now, NEXT)).unwrap_or_default();
+    Checked {
+        name: &agent.name,
+        folder: &agent.folder,
+        enabled: agent.is_enabled(),
+        schedule: agent.settings.schedule.as_ref().map(|schedule| schedule.as_str()),
+        timezone: agent.settings.schedule.as_ref().map(|_| agent.settings.timezone.name()),
+        next: next.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn lines(answer: &Answer<'_>) -> String {
+    let mut lines = Vec::new();
+    for problem in answer.problems {
+        lines.push(problem.to_string());
+        lines.extend(problem.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+    }
+    lines.extend(answer.agents.iter().map(agent_line));
+    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    lines.push(format!(
+        "{}, {}, {}",
+        count(answer.agents.len(), "agent"),
+        count(answer.errors, "error"),
+        count(answer.warnings, "warning")
+    ));
+    lines.join("\n")
+}
+
+fn agent_line(agent: &Checked<'_>) -> String {
+    let when = match (agent.enabled, agent.schedule, agent.next.first()) {
+        (false, _, _) => "disabled: its scale is 0".to_owned(),
+        (true, Some(schedule), Some(next)) => {
+            format!("{schedule} ({}), next at {next}", agent.timezone.unwrap_or_default())
+        }
+        _ => "no schedule".to_owned(),
+    };
+    format!("{}: {when}", agent.name)
+}

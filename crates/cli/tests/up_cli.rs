@@ -1,0 +1,136 @@
+//! A project that runs: the real daemon, real agents, killed and stopped.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Place, eventually};
+
+/// A place with a project of one agent that this script runs.
+fn project(script: &str, settings: &str) -> Place {
+    let place = Place::sqlite();
+    add_agent(&place, "worker", script, settings);
+    place
+}
+
+fn add_agent(place: &Place, name: &str, script: &str, settings: &str) {
+    let folder = place.path(&format!("agents/{name}"));
+    fs::create_dir_all(&folder).unwrap();
+    let skill = format!("---\nname: {name}\ndescription: A test agent.\n---\nDo the work.\n");
+    fs::write(folder.join("SKILL.md"), skill).unwrap();
+    fs::write(folder.join("config.toml"), settings).unwrap();
+    fs::write(folder.join("run"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(folder.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn ends(place: &Place) -> Vec<String> {
+    let answer = place.json(&["runs"]);
+    let runs = answer["runs"].as_array().unwrap().clone();
+    runs.iter().map(|run| run["end"]["end"].as_str().unwrap_or("running").to_owned()).collect()
+}
+
+fn run(place: &Place) -> Value {
+    place.json(&["run", "worker", "--wait"])
+}
+
+#[test]
+fn an_agent_that_is_asked_for_runs_and_its_output_is_kept() {
+    let place = project("cat; echo \"run $BELL_RUN of $BELL_AGENT\"", "");
+    let daemon = place.start(&["up"]);
+    assert_eq!(run(&place)["fate"]["end"]["end"], "completed");
+    let name = place.json(&["runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
+    let log = place.run(&["logs", &name]).expect(0).out;
+    assert!(log.contains("Do the work."), "{log}");
+    assert!(log.contains(&format!("run {name} of worker")), "{log}");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn what_was_accepted_while_no_daemon_ran_is_run_by_the_next_one() {
+    let place = project("echo done > $PWD/done.txt", "");
+    place.run(&["run", "worker"]).expect(0);
+    let daemon = place.start(&["up"]);
+    eventually("the agent ran", || place.path("done.txt").exists());
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_run_goes_on_while_the_daemon_is_dead_and_is_found_again() {
+    let script = "echo up > $PWD/up.txt; while [ ! -e $PWD/go ]; do sleep 0.05; done";
+    let place = project(script, "");
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    place.until_file("up.txt");
+    daemon.kill();
+    fs::write(place.path("go"), "").unwrap();
+    eventually("its end is on record without a daemon", || ends(&place) == ["completed"]);
+    let daemon = place.start(&["up"]);
+    assert_eq!(run(&place)["fate"]["end"]["end"], "completed");
+    assert_eq!(ends(&place), ["completed", "completed"], "it was not run twice");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_failure_is_told_with_its_code_and_a_time_out_is_no_success() {
+    let place = project("exit 3", "");
+    add_agent(&place, "slow", "sleep 100", "timeout = \"1s\"\ngrace = \"1s\"");
+    let daemon = place.start(&["up"]);
+    let ran = place.run(&["--json", "run", "worker", "--wait"]).expect(1);
+    assert_eq!(ran.json()["fate"]["end"]["code"], 3);
+    let ran = place.run(&["--json", "run", "slow", "--wait"]).expect(1);
+    assert_eq!(ran.json()["fate"]["end"]["end"], "timeout");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_lock_that_the_agent_needs_is_taken_before_it_starts_and_free_afterwards() {
+    let script = "echo $BELL_LOCK_FENCE > $PWD/fence.txt; while [ ! -e $PWD/go ]; do sleep 0.05; done";
+    let place = project(script, "locks = [\"deploy://api-prod\"]\nscale = 2");
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    let fence = place.until_file("fence.txt");
+    assert_eq!(place.show("deploy://api-prod")["fence"], fence.trim().parse::<u64>().unwrap());
+    let second = place.run(&["--json", "run", "worker", "--wait"]).expect(1);
+    assert_eq!(second.json()["fate"]["end"]["end"], "busy");
+    fs::write(place.path("go"), "").unwrap();
+    eventually("the lock is free", || place.is_free("deploy://api-prod"));
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_lock_that_an_agent_takes_ends_with_its_run() {
+    let script = "bell lock acquire issue://42 && echo held > $PWD/held.txt; \
+                  while [ ! -e $PWD/go ]; do sleep 0.05; done";
+    let place = project(script, "");
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    place.until_file("held.txt");
+    assert_eq!(place.show("issue://42")["holder"]["agent"], "worker");
+    fs::write(place.path("go"), "").unwrap();
+    eventually("the lock is free", || place.is_free("issue://42"));
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_second_daemon_in_one_project_is_refused_and_so_is_a_folder_without_agents() {
+    let place = project("true", "");
+    let daemon = place.start(&["up"]);
+    eventually("it is up", || place.path(".bell/daemon.lock").exists());
+    eventually("the second is refused", || place.run(&["up"]).code == 1);
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+    let empty = Place::sqlite();
+    let refused = empty.run(&["up"]).expect(4);
+    assert!(refused.err.contains("SKILL.md") || refused.err.contains("agent"), "{}", refused.err);
+}

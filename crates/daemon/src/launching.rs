@@ -1,0 +1,180 @@
+//! From a claimed job to a process that can be started: what to run, with which environment, files and limits.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bell_coord::work::running::Claim;
+use bell_project::agent::{Agent, Program};
+use bell_project::load::CONFIG_BYTES_MAX;
+use bell_project::settings::{self, Keep};
+use bell_project::template::render;
+use bell_runner::env::Environment;
+use bell_runner::handle::SupervisorHandle;
+use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, Worktree};
+use bell_runner::presets::{Given, Presets};
+use bell_runner::spawn::spawn;
+use bell_runner::user::User;
+use serde_json::Value;
+
+use crate::prompt::{context, prompt};
+use crate::site::Site;
+use crate::supervisor::Warrant;
+
+const PROMPT_FILE: &str = "prompt.md";
+const TRIGGER_FILE: &str = "trigger.json";
+const PARAMS_FILE: &str = "params.json";
+
+/// Starts the run of a claim. The words of a refusal read after «could not».
+pub(crate) async fn launch(
+    site: &Site,
+    agent: &Arc<Agent>,
+    claim: &Claim,
+) -> Result<SupervisorHandle, String> {
+    let payload = site.coord.payload(&claim.id).await.map_err(|denied| denied.to_string())?;
+    let context = context(&claim.job, payload.as_deref().unwrap_or("{}"));
+    let launch = prepare(site, agent, claim, &context)?;
+    let warrant = Warrant::new(site, agent, claim, keys(agent, &context)?);
+    let made = DirBuilder::new().mode(0o700).create(&launch.run_dir);
+    made.map_err(|error| format!("make the run's folder: {error}"))?;
+    warrant.write(&launch.run_dir).map_err(|error| format!("write into the run's folder: {error}"))?;
+    spawn(&site.program, &launch).await.map_err(|error| error.to_string())
+}
+
+/// The locks that the agent must have before it starts.
+fn keys(agent: &Agent, context: &Value) -> Result<Vec<bell_core::key::Key>, String> {
+    let rendered = agent.settings.locks.iter().map(|template| render(template, context));
+    rendered.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> Result<Launch, String> {
+    let run_dir = site.place.run_dir(&claim.run);
+    let words = prompt(agent, context);
+    let mut launch =
+        Launch::new(claim.run.as_str(), &run_dir, Vec::new()).map_err(|error| error.to_string())?;
+    let agent_dir = launch.agent_dir();
+    launch.env = environment(site, agent, claim, &agent_dir)?;
+    launch.cwd = site.folder.path().to_owned();
+    launch.stdin = Stdin::Text(words.clone());
+    launch.files = vec![
+        file(PROMPT_FILE, words.clone()),
+        file(TRIGGER_FILE, context.to_string()),
+        file(PARAMS_FILE, serde_json::to_string(&agent.settings.params).unwrap_or_default()),
+    ];
+    match &agent.program {
+        Program::Preset(name) => preset(site, name, &words, &mut launch)?,
+        program => launch.argv = argv(site, agent, program),
+    }
+    launch.timeout_ms = Some(ms(agent.settings.timeout));
+    launch.grace_ms = ms(agent.settings.grace);
+    launch.limits = limits(&agent.settings.limits);
+    launch.user =
+        agent.settings.user.as_deref().map(User::find).transpose().map_err(|error| error.to_string())?;
+    launch.landlock = agent.settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
+    launch.worktree = agent.settings.worktree.as_ref().map(|wanted| worktree(site, wanted));
+    if launch.worktree.is_some() {
+        launch.cwd = PathBuf::from(".");
+    }
+    Ok(launch)
+}
+
+fn file(name: &str, content: String) -> AgentFile {
+    AgentFile { name: name.to_owned(), content }
+}
+
+fn argv(site: &Site, agent: &Agent, program: &Program) -> Vec<String> {
+    let in_agent = |name: &str| site.folder.path().join(&agent.folder).join(name).display().to_string();
+    match program {
+        Program::Command(words) => {
+            let mut words = words.clone();
+            if let Some(first) = words.first_mut().filter(|first| first.contains('/')) {
+                *first = in_agent(first);
+            }
+            words
+        }
+        Program::File(path) => vec![site.folder.path().join(path).display().to_string()],
+        Program::Preset(_) => Vec::new(),
+    }
+}
+
+/// A known agent program: how it is run, and how it gets its prompt. A project's own preset wins over ours.
+fn preset(site: &Site, name: &str, prompt: &str, launch: &mut Launch) -> Result<(), String> {
+    let mut presets = Presets::built_in().map_err(|error| error.to_string())?;
+    if let Ok(own) = site.folder.read(&format!("presets/{name}.toml"), CONFIG_BYTES_MAX) {
+        presets.add(name, &String::from_utf8_lossy(&own)).map_err(|error| error.to_string())?;
+    }
+    let agent_dir = launch.agent_dir();
+    let given = Given { prompt, agent_dir: &agent_dir, mcp: None };
+    let rendered =
+        presets.get(name).and_then(|preset| preset.render(&given)).map_err(|error| error.to_string())?;
+    // It brings a file of the same name and words.
+    launch.files.retain(|file| file.name != PROMPT_FILE);
+    rendered.apply(launch);
+    Ok(())
+}
+
+/// What the agent finds in its environment: the allow-list, what it asks for by name, its secrets, and who it is.
+fn environment(site: &Site, agent: &Agent, claim: &Claim, agent_dir: &Path) -> Result<Environment, String> {
+    let mut env = Environment::allowed(std::env::vars());
+    for name in &agent.settings.env {
+        if let Ok(value) = std::env::var(name.as_str()) {
+            env = env.with(name.as_str(), value);
+        }
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    for (name, secret) in &agent.settings.secrets.0 {
+        let value = secret.resolve(&site.folder, &variable).map_err(|error| error.to_string())?;
+        env = env.with(name.as_str(), value.expose());
+    }
+    let path = env.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
+    let path = format!("{}:{path}", site.place.bin().display());
+    let at = |name: &str| agent_dir.join(name).display().to_string();
+    if shares_no_secret(&site.store_url) {
+        env = env.with("BELL_STORE", &site.store_url).with("BELL_SESSION", claim.session.token().expose());
+    }
+    Ok(env
+        .with("PATH", path)
+        .with("BELL_AGENT", agent.name.as_str())
+        .with("BELL_JOB", claim.id.as_str())
+        .with("BELL_PROMPT_FILE", at(PROMPT_FILE))
+        .with("BELL_TRIGGER_FILE", at(TRIGGER_FILE))
+        .with("BELL_PARAMS_FILE", at(PARAMS_FILE)))
+}
+
+/// Whether an agent may know where the store is, and so take locks in its run's session: a path is no password.
+fn shares_no_secret(store_url: &str) -> bool {
+    matches!(store_url.split_once(':'), Some(("sqlite" | "file", _)))
+}
+
+fn limits(wanted: &settings::Limits) -> Limits {
+    Limits {
+        cpu_seconds: wanted.cpu.map(|cpu| cpu.get().as_secs().max(1)),
+        cpu_weight: None,
+        memory_bytes: wanted.memory.map(settings::Size::bytes),
+        open_files: wanted.files,
+        processes: wanted.processes,
+        output_bytes: wanted.output.bytes(),
+    }
+}
+
+fn landlock(site: &Site, paths: &settings::Paths, agent_dir: &Path) -> Landlock {
+    let absolute =
+        |paths: &[PathBuf]| paths.iter().map(|path| site.folder.path().join(path)).collect::<Vec<_>>();
+    let mut write = absolute(&paths.write);
+    write.push(agent_dir.to_owned());
+    Landlock { read: absolute(&paths.read), write, system: true }
+}
+
+fn worktree(site: &Site, wanted: &settings::Worktree) -> Worktree {
+    let after = match wanted.keep {
+        Keep::Always => AfterRun::Keep,
+        Keep::Changed => AfterRun::RemoveIfClean,
+        Keep::Never => AfterRun::Remove,
+    };
+    Worktree { repo: site.folder.path().join(&wanted.repo), at: wanted.start.clone(), after }
+}
+
+fn ms(length: settings::Length) -> u64 {
+    u64::try_from(length.get().as_millis()).unwrap_or(u64::MAX)
+}

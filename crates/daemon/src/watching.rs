@@ -1,0 +1,106 @@
+//! Runs of this machine until their end, and finding them again after the daemon was gone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bell_core::work::run::{End, RunId};
+use bell_runner::adopt::{Adopted, adopt};
+use bell_runner::handle::SupervisorHandle;
+use tokio::sync::watch;
+
+use crate::site::Site;
+use crate::supervisor::end_of;
+
+/// The runs that this machine watches over.
+#[derive(Default)]
+pub(crate) struct Runs {
+    running: Mutex<BTreeMap<RunId, Arc<SupervisorHandle>>>,
+    count: watch::Sender<usize>,
+}
+
+impl Runs {
+    /// Watches over a run until it is over, and makes sure that its end is on record.
+    pub(crate) fn watch(self: &Arc<Self>, site: &Arc<Site>, run: RunId, handle: SupervisorHandle) {
+        let handle = Arc::new(handle);
+        self.lock().insert(run.clone(), Arc::clone(&handle));
+        self.tell();
+        let (runs, site) = (Arc::clone(self), Arc::clone(site));
+        tokio::spawn(async move {
+            let end = match handle.wait().await {
+                Ok(exit) => end_of(&exit.reason),
+                Err(error) => {
+                    tracing::warn!(%run, %error, "could not tell how a run ended");
+                    End::Lost
+                }
+            };
+            record(&site, &run, &end).await;
+            runs.lock().remove(&run);
+            runs.tell();
+        });
+    }
+
+    /// Looks for what became of this machine's runs while no daemon was there.
+    pub(crate) async fn adopt_all(self: &Arc<Self>, site: &Arc<Site>) {
+        let slots = match site.coord.pool().await {
+            Ok(pool) => pool.slots,
+            Err(error) => {
+                tracing::warn!(%error, "could not look for runs to adopt");
+                return;
+            }
+        };
+        for slot in slots {
+            let folder = site.place.run_dir(&slot.run);
+            if !folder.exists() {
+                continue;
+            }
+            match adopt(&folder).await {
+                Ok(Adopted::Running(handle)) => {
+                    tracing::info!(run = %slot.run, "adopted");
+                    self.watch(site, slot.run, handle);
+                }
+                Ok(Adopted::Ended(exit)) => record(site, &slot.run, &end_of(&exit.reason)).await,
+                Ok(Adopted::Lost(why)) => {
+                    tracing::warn!(run = %slot.run, why, "lost");
+                    record(site, &slot.run, &End::Lost).await;
+                }
+                Err(error) => tracing::warn!(run = %slot.run, %error, "could not adopt a run"),
+            }
+        }
+    }
+
+    /// Returns when nothing runs here any more.
+    pub(crate) async fn all_over(&self) {
+        // The sender lives as long as this.
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Tells every supervisor to stop its run.
+    pub(crate) fn interrupt_all(&self) {
+        for (run, handle) in self.lock().iter() {
+            if let Err(error) = handle.interrupt() {
+                tracing::debug!(%run, %error, "could not interrupt a run");
+            }
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn tell(&self) {
+        let count = self.count();
+        self.count.send_replace(count);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<SupervisorHandle>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Its supervisor has recorded the end, unless it could not reach the store or was killed.
+async fn record(site: &Site, run: &RunId, end: &End) {
+    match site.coord.finish(run, end).await {
+        Ok(finished) => tracing::info!(%run, %end, ?finished, "run over"),
+        Err(error) => tracing::warn!(%run, %end, %error, "could not record the end of a run"),
+    }
+}

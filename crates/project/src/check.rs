@@ -1,0 +1,149 @@
+//! What is wrong around a project: programs, users, presets, secrets.
+//!
+//! Loading finds what is wrong in the files. This looks at the machine, and is told what it can't see itself.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::agent::{Agent, Program};
+use crate::folder::Folder;
+use crate::load::Loaded;
+use crate::nearest::nearest;
+use crate::node::Node;
+use crate::problem::{Place, Problem};
+
+/// The machine, as far as a project depends on it.
+pub struct Surroundings<'a> {
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether there is a user of this name.
+    pub has_user: &'a dyn Fn(&str) -> bool,
+    /// The presets that are known.
+    pub presets: &'a [String],
+}
+
+/// Everything that is wrong: in the files, and around them. In the order of files and lines.
+pub fn check(folder: &Folder, loaded: &Loaded, around: &Surroundings<'_>) -> Vec<Problem> {
+    let mut problems = loaded.problems.clone();
+    for (source, settings) in &loaded.settings.webhooks {
+        let place = webhook_place(loaded.tree(), source);
+        for secret in &settings.secret.0 {
+            check_secret(secret.resolve(folder, around.variable), &place, &mut problems);
+        }
+    }
+    for agent in loaded.agents.values() {
+        check_agent(folder, loaded, agent, around, &mut problems);
+    }
+    problems.sort_by(|a, b| (&a.place, a.severity).cmp(&(&b.place, b.severity)));
+    problems
+}
+
+fn webhook_place(tree: &Node, source: &str) -> Place {
+    let found = tree.get("webhooks").and_then(|node| node.get(source)?.get("secret"));
+    found.map_or_else(|| tree.place.clone(), |node| node.place.clone())
+}
+
+/// Only a warning: a secret may be there on the machine where the agents run.
+fn check_secret(
+    resolved: Result<crate::secret::Secret, crate::secret::SecretError>,
+    place: &Place,
+    problems: &mut Vec<Problem>,
+) {
+    if let Err(error) = resolved {
+        problems.push(Problem::warning(place.clone(), format!("could not {error}")).hint(error.hint()));
+    }
+}
+
+fn check_agent(
+    folder: &Folder,
+    loaded: &Loaded,
+    agent: &Agent,
+    around: &Surroundings<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    check_program(folder, agent, around, problems);
+    for secret in agent.settings.secrets.0.values() {
+        check_secret(secret.resolve(folder, around.variable), &agent.place_of("secrets"), problems);
+    }
+    if let Some(user) = agent.settings.user.as_deref().filter(|user| !(around.has_user)(user)) {
+        let shown: String = user.chars().take(64).collect();
+        let problem = Problem::error(agent.place_of("user"), format!("there is no user {shown:?}"));
+        problems.push(problem.hint("Name a user of /etc/passwd, or give a number."));
+    }
+    for name in agent.settings.may_call.iter().flatten().filter(|name| !loaded.agents.contains_key(*name)) {
+        let mut problem = Problem::warning(agent.place_of("may_call"), format!("there is no agent {name}"));
+        problem.nearest =
+            nearest(name.as_str(), loaded.agents.keys().map(|name| name.as_str())).map(str::to_owned);
+        problems.push(problem);
+    }
+    if matches!(agent.program, Program::Preset(_)) && agent.instructions.trim().is_empty() {
+        let problem =
+            Problem::warning(agent.place_of("run"), "a preset without instructions has nothing to do");
+        problems.push(problem.hint("Write what the agent is to do after the frontmatter."));
+    }
+}
+
+fn check_program(folder: &Folder, agent: &Agent, around: &Surroundings<'_>, problems: &mut Vec<Problem>) {
+    match &agent.program {
+        Program::File(_) => {}
+        Program::Preset(name) if around.presets.contains(name) => {}
+        Program::Preset(name) => {
+            let mut problem = Problem::error(agent.place_of("run"), format!("there is no preset {name:?}"))
+                .hint(format!("Use one of {}, or a command as a list.", around.presets.join(", ")));
+            problem.nearest = nearest(name, around.presets.iter().map(String::as_str)).map(str::to_owned);
+            problems.push(problem);
+        }
+        // It is looked for in the container.
+        Program::Command(_) if agent.settings.container.is_some() => {}
+        Program::Command(words) => {
+            let program = words.first().map_or("", String::as_str);
+            if let Err(problem) = find_program(folder, agent, program, around) {
+                problems.push(*problem);
+            }
+        }
+    }
+}
+
+fn find_program(
+    folder: &Folder,
+    agent: &Agent,
+    program: &str,
+    around: &Surroundings<'_>,
+) -> Result<(), Box<Problem>> {
+    let shown: String = program.chars().take(100).collect();
+    let place = agent.place_of("run");
+    if program.contains('/') {
+        let path = folder.path().join(&agent.folder).join(program);
+        return match is_executable(&path) {
+            Some(true) => Ok(()),
+            Some(false) => {
+                let problem = Problem::error(place, format!("the program {shown:?} is not executable"));
+                Err(Box::new(problem.hint(format!("Run: chmod +x {}", path.display()))))
+            }
+            None => {
+                let problem = Problem::error(place, format!("there is no program {shown:?}"));
+                Err(Box::new(problem.hint("A name with a slash starts at the agent's folder.")))
+            }
+        };
+    }
+    let path = (around.variable)("PATH").unwrap_or_default();
+    let found =
+        path.split(':').any(|folder| is_executable(&PathBuf::from(folder).join(program)) == Some(true));
+    if found {
+        return Ok(());
+    }
+    let problem = Problem::error(place, format!("there is no program {shown:?} in PATH"));
+    Err(Box::new(problem.hint("Install it, or write its path.")))
+}
+
+/// None if there is no such file.
+fn is_executable(path: &Path) -> Option<bool> {
+    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some(metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether `/etc/passwd`, given as text, has a user of this name or number. Numbers need no entry there.
+pub fn passwd_has(passwd: &str, user: &str) -> bool {
+    let is_number = user.parse::<u32>().is_ok();
+    is_number || passwd.lines().any(|line| line.split(':').next() == Some(user) && !user.is_empty())
+}

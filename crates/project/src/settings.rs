@@ -1,0 +1,20 @@
+//! What can be set, each with its default, its unit and its doc. The reference page and the JSON Schema are
+//! made from these structs.
+
+mod agent;
+mod length;
+mod limits;
+mod project;
+mod rules;
+mod size;
+mod url;
+mod zone;
+
+pub use agent::{AgentSettings, Catchup, OnStop, Overlap, Run};
+pub use length::{Length, MAX_LENGTH};
+pub use limits::{Container, Keep, Limits, Paths, Runtime, Worktree};
+pub use project::{Gateway, Local, Overflow, ProjectSettings, WebhookKind, WebhookSource};
+pub use rules::{FailureClass, Retry, WebhookRule};
+pub use size::Size;
+pub use url::StoreUrl;
+pub use zone::Zone;

@@ -1,0 +1,178 @@
+//! Noticing that a project changed (S10), and loading it again.
+//!
+//! The kernel tells about changes in the project's folder, in `agents/` and in each folder that is or may become
+//! an agent; nothing deeper, so a large tree beside them costs nothing. File systems that tell nothing
+//! (NFS and its like), and machines that have run out of watches, are looked at every few seconds instead.
+//!
+//! Changes are gathered until they pause, loaded, and handed on if something is different. A thread of its own
+//! does this; it ends when the [`Watch`] is dropped.
+
+mod looking;
+mod places;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::folder::Folder;
+use crate::load::{Diff, Loaded};
+use looking::{is_told_of_changes, look};
+use places::Places;
+
+/// Changes are one change if less than this lies between them…
+const PAUSE: Duration = Duration::from_millis(40);
+/// …and as long as there are no more than so many pauses without rest: whoever writes all the time is read too.
+const PAUSES_MAX: u32 = 5;
+/// How often a file system that tells nothing is looked at.
+pub const POLL_EVERY: Duration = Duration::from_secs(2);
+
+/// Together they stay within the second that a change may take to show.
+const _: () = assert!(PAUSE.as_millis() * (PAUSES_MAX as u128) <= 200);
+
+/// A project that is loaded again.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// How it is now.
+    pub loaded: Arc<Loaded>,
+    /// What is different.
+    pub diff: Diff,
+}
+
+/// How changes are noticed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// By the kernel where it can, else by looking every [`POLL_EVERY`].
+    Automatic,
+    /// By looking this often.
+    Polling(Duration),
+}
+
+/// Notices changes until it is dropped.
+pub struct Watch {
+    is_over: Arc<AtomicBool>,
+    wake: SyncSender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches a project. `first` is how it was loaded; what has changed since is noticed too. `on_change` is called
+    /// on the watching thread.
+    pub fn start(
+        folder: Folder,
+        first: Arc<Loaded>,
+        notice: Notice,
+        on_change: impl FnMut(Change) + Send + 'static,
+    ) -> io::Result<Self> {
+        // One wake-up that nobody has taken yet stands for any number of them.
+        let (wake, woken) = sync_channel(1);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let notice = match notice {
+            Notice::Automatic if !is_told_of_changes(&folder) => Notice::Polling(POLL_EVERY),
+            notice => notice,
+        };
+        let watcher =
+            Watcher { folder, last: first, notice, is_over: Arc::clone(&is_over), woken, on_change };
+        let places = match notice {
+            Notice::Automatic => Places::new(watcher.folder.path(), wake.clone()),
+            Notice::Polling(_) => None,
+        };
+        let thread =
+            std::thread::Builder::new().name("bell-watch".to_owned()).spawn(move || watcher.run(places))?;
+        Ok(Self { is_over, wake, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // A full channel wakes the thread as well.
+        let _ = self.wake.try_send(());
+        if let Some(thread) = self.thread.take() {
+            // It panicked only if on_change did, and then somebody has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watcher<F> {
+    folder: Folder,
+    last: Arc<Loaded>,
+    notice: Notice,
+    is_over: Arc<AtomicBool>,
+    woken: Receiver<()>,
+    on_change: F,
+}
+
+impl<F: FnMut(Change)> Watcher<F> {
+    fn run(mut self, mut places: Option<Places>) {
+        if self.notice == Notice::Automatic && places.is_none() {
+            self.poll_from_now_on("no watch could be made");
+        }
+        let mut seen = look(&self.folder);
+        loop {
+            // Places first: what changes after it is told, and what changed before it is loaded.
+            self.keep_places(&mut places);
+            self.load();
+            if !self.wait(&mut seen) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a change, and for it to settle. Answers whether to go on.
+    fn wait(&self, seen: &mut u64) -> bool {
+        let is_over = || self.is_over.load(Ordering::Acquire);
+        loop {
+            match self.notice {
+                Notice::Automatic => {
+                    if self.woken.recv().is_err() {
+                        return false;
+                    }
+                    break;
+                }
+                Notice::Polling(every) => {
+                    let woken = self.woken.recv_timeout(every);
+                    if is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
+                        return false;
+                    }
+                    let now = look(&self.folder);
+                    if std::mem::replace(seen, now) != now {
+                        break;
+                    }
+                }
+            }
+        }
+        for _ in 0..PAUSES_MAX {
+            if is_over() || self.woken.recv_timeout(PAUSE).is_err() {
+                break;
+            }
+        }
+        !is_over()
+    }
+
+    fn keep_places(&mut self, places: &mut Option<Places>) {
+        let Some(kept) = places else { return };
+        if let Err(error) = kept.keep(&self.folder) {
+            *places = None;
+            self.poll_from_now_on(&error.to_string());
+        }
+    }
+
+    fn poll_from_now_on(&mut self, why: &str) {
+        tracing::warn!(why, every_ms = POLL_EVERY.as_millis(), "changes are looked for from now on");
+        self.notice = Notice::Polling(POLL_EVERY);
+    }
+
+    fn load(&mut self) {
+        let loaded = self.last.reload(&self.folder);
+        let diff = loaded.since(&self.last);
+        if diff.is_empty() {
+            return;
+        }
+        self.last = Arc::new(loaded);
+        (self.on_change)(Change { loaded: Arc::clone(&self.last), diff });
+    }
+}

@@ -1,0 +1,78 @@
+//! What is wrong around a project.
+
+#[expect(dead_code, reason = "each test uses a part of it")]
+mod support;
+
+use bell_project::check::{Surroundings, check, passwd_has};
+use support::Project;
+
+fn checked(project: &Project) -> Vec<String> {
+    let presets = ["claude".to_owned(), "codex".to_owned()];
+    let path = project.path("bin").display().to_string();
+    let around = Surroundings {
+        variable: &|name| match name {
+            "PATH" => Some(path.clone()),
+            "SET" => Some("x".to_owned()),
+            _ => None,
+        },
+        has_user: &|user| passwd_has("root:x:0:0::/root:/bin/sh\nagent:x:1:1::/:/bin/sh\n", user),
+        presets: &presets,
+    };
+    let (folder, loaded) = (project.open(), project.load());
+    check(&folder, &loaded, &around).iter().map(ToString::to_string).collect()
+}
+
+fn with_program() -> Project {
+    let project = Project::new();
+    project.write("bin/true", "");
+    project.mode("bin/true", 0o755);
+    project
+}
+
+#[test]
+fn a_program_must_be_there_and_executable() {
+    let project = with_program();
+    project.agent("a", "");
+    assert_eq!(checked(&project), Vec::<String>::new());
+    project.mode("bin/true", 0o644);
+    assert_eq!(checked(&project), ["agents/a/SKILL.md:4:6: error: there is no program \"true\" in PATH"]);
+    project.write("agents/a/config.toml", "run = [\"./tool\"]\n");
+    assert_eq!(checked(&project), ["agents/a/config.toml:1:7: error: there is no program \"./tool\""]);
+    project.write("agents/a/tool", "");
+    project.mode("agents/a/tool", 0o644);
+    assert_eq!(
+        checked(&project),
+        ["agents/a/config.toml:1:7: error: the program \"./tool\" is not executable"]
+    );
+    project.mode("agents/a/tool", 0o755);
+    assert_eq!(checked(&project), Vec::<String>::new());
+    project.write("agents/a/config.toml", "run = [\"inside\"]\ncontainer = { image = \"x\" }\n");
+    assert_eq!(checked(&project), Vec::<String>::new(), "what is in the image can't be seen from here");
+}
+
+#[test]
+fn a_preset_must_be_known() {
+    let project = with_program();
+    project.agent("a", "");
+    project.write("agents/a/config.toml", "run = \"claud\"\n");
+    assert_eq!(
+        checked(&project),
+        ["agents/a/config.toml:1:7: error: there is no preset \"claud\" (did you mean \"claude\"?)"]
+    );
+}
+
+#[test]
+fn a_user_must_exist_and_a_secret_should() {
+    let project = with_program();
+    project.agent("a", "user: agnet\nsecrets: ['env:SET', 'env:UNSET']\nmay_call: [b]");
+    project.agent("b", "user: \"1234\"");
+    project.write("config.toml", "[webhooks.g]\ntype = \"github\"\nsecret = \"env:HOOK\"\n");
+    assert_eq!(
+        checked(&project),
+        [
+            "agents/a/SKILL.md:5:7: error: there is no user \"agnet\"",
+            "agents/a/SKILL.md:6:10: warning: could not find the variable UNSET",
+            "config.toml:3:10: warning: could not find the variable HOOK",
+        ]
+    );
+}

@@ -1,0 +1,151 @@
+//! S10: what changes is noticed, and what breaks stays as it was.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "each test uses a part of it")]
+mod support;
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use bell_project::load::Loaded;
+use bell_project::watch::{Change, Notice, Watch};
+use support::{Project, name, said};
+
+/// Long enough for a machine under any load: only a test that fails waits this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Watched {
+    project: Project,
+    changes: Receiver<Change>,
+    _watch: Watch,
+}
+
+impl Watched {
+    fn start(project: Project, notice: Notice) -> Self {
+        let (tell, changes) = channel();
+        let first = Arc::new(project.load());
+        let watch =
+            Watch::start(project.open(), first, notice, move |change| drop(tell.send(change))).unwrap();
+        Self { project, changes, _watch: watch }
+    }
+
+    /// Waits until a change makes it so.
+    fn until(&self, what: &str, is_so: impl Fn(&Loaded) -> bool) -> Arc<Loaded> {
+        loop {
+            let change =
+                self.changes.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("gave up waiting: {what}"));
+            assert!(!change.diff.is_empty());
+            if is_so(&change.loaded) {
+                return change.loaded;
+            }
+        }
+    }
+}
+
+fn scale(loaded: &Loaded, agent: &str) -> Option<u32> {
+    loaded.agents.get(&name(agent)).map(|agent| agent.settings.scale)
+}
+
+fn every_kind_of_change(notice: Notice) {
+    let watched = Watched::start(Project::with_agent("scale: 1"), notice);
+    let project = &watched.project;
+
+    project.agent("a", "scale: 2");
+    watched.until("a write in place", |loaded| scale(loaded, "a") == Some(2));
+
+    project.agent("new", "");
+    watched.until("a new folder", |loaded| scale(loaded, "new") == Some(1));
+    project.agent("new", "scale: 4");
+    watched.until("a change in the new folder", |loaded| scale(loaded, "new") == Some(4));
+
+    project.write(
+        "draft",
+        fs::read_to_string(project.path("agents/a/SKILL.md")).unwrap().replace("scale: 2", "scale: 3"),
+    );
+    fs::rename(project.path("draft"), project.path("agents/a/SKILL.md")).unwrap();
+    watched.until("a rename over it", |loaded| scale(loaded, "a") == Some(3));
+
+    project.write("agents/a/config.toml", "scale = 7\n");
+    watched.until("a config beside it", |loaded| scale(loaded, "a") == Some(7));
+
+    project.write("agents/a/config.toml", "scale = \n");
+    let broken = watched.until("a broken file", Loaded::has_errors);
+    assert_eq!(scale(&broken, "a"), Some(7), "it stays as it was");
+    assert!(broken.kept.contains(&name("a")));
+
+    fs::remove_file(project.path("agents/a/config.toml")).unwrap();
+    watched.until("a removed file", |loaded| scale(loaded, "a") == Some(3) && loaded.kept.is_empty());
+
+    fs::remove_dir_all(project.path("agents/new")).unwrap();
+    watched.until("a removed folder", |loaded| scale(loaded, "new").is_none());
+    project.agent("new", "scale: 6");
+    watched.until("the same folder again", |loaded| scale(loaded, "new") == Some(6));
+
+    project.write("config.toml", "max_reruns = 2\n");
+    let changed = watched.until("the project's own settings", |loaded| loaded.settings.max_reruns == 2);
+    assert_eq!(changed.agents[&name("a")].settings.max_reruns, 2, "and what agents have from them");
+}
+
+#[test]
+fn every_kind_of_change_is_told_by_the_kernel() {
+    every_kind_of_change(Notice::Automatic);
+}
+
+#[test]
+fn every_kind_of_change_is_found_by_looking() {
+    every_kind_of_change(Notice::Polling(Duration::from_millis(50)));
+}
+
+#[test]
+fn what_changed_between_loading_and_watching_is_noticed_too() {
+    let project = Project::with_agent("scale: 1");
+    let first = Arc::new(project.load());
+    project.agent("a", "scale: 2");
+    let (tell, changes) = channel();
+    let _watch =
+        Watch::start(project.open(), first, Notice::Automatic, move |change| drop(tell.send(change)))
+            .unwrap();
+    let change = changes.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(scale(&change.loaded, "a"), Some(2));
+    assert_eq!(change.diff.changed, [name("a")]);
+}
+
+#[test]
+fn a_watch_that_is_dropped_tells_nothing_more() {
+    let Watched { project, changes, _watch: watch } =
+        Watched::start(Project::with_agent(""), Notice::Automatic);
+    drop(watch);
+    project.agent("a", "scale: 9");
+    assert!(changes.recv().is_err(), "the thread has ended, and with it the sender");
+}
+
+#[test]
+fn a_broken_config_keeps_the_settings_that_agents_rely_on() {
+    let project = Project::with_agent("");
+    project.write("config.toml", "max_reruns = 2\n");
+    let good = project.load();
+    project.write("config.toml", "max_reruns = many\n");
+    let broken = good.reload(&project.open());
+    assert!(broken.settings_kept && broken.has_errors());
+    assert_eq!(broken.settings.max_reruns, 2);
+    assert_eq!(broken.agents[&name("a")].settings.max_reruns, 2);
+    assert!(broken.since(&good).problems);
+    assert!(broken.since(&good).changed.is_empty());
+    project.write("config.toml", "");
+    let mended = broken.reload(&project.open());
+    assert_eq!((said(&mended), mended.settings.max_reruns), (Vec::new(), 10));
+}
+
+#[test]
+fn what_did_not_change_is_the_same_agent() {
+    let project = Project::with_agent("");
+    let first = project.load();
+    project.agent("b", "");
+    let second = first.reload(&project.open());
+    assert!(Arc::ptr_eq(&first.agents[&name("a")], &second.agents[&name("a")]));
+    assert_eq!(second.since(&first).added, [name("b")]);
+    assert_eq!(first.since(&second).removed, [name("b")]);
+}

@@ -1,0 +1,25 @@
+//! Starting processes: the only place of this crate that does.
+
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// The hidden name under which this program supervises a run.
+pub(crate) const SUPERVISE: &str = "__supervise";
+/// The hidden name under which this program becomes an agent.
+pub(crate) const EXEC: &str = "__exec";
+
+/// A program with nothing to read, nobody to write to, and an empty environment.
+pub(crate) fn quiet(program: impl AsRef<OsStr>) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "this is the module that starts processes")]
+    let mut command = Command::new(program);
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// This program again: the very file that runs, whatever is at its path by now.
+pub(crate) fn this_program() -> Command {
+    let mut command = quiet("/proc/self/exe");
+    command.arg0("bell");
+    command
+}

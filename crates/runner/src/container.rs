@@ -1,0 +1,210 @@
+//! Running an agent in a container, by the command of an engine that is installed: docker or podman.
+//!
+//! The engine's client is what the supervisor starts and watches. It passes TERM on by itself, but dies alone
+//! when it is killed, so the container has a name and is ended by it, and the engine is asked whether it is gone.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::Environment;
+use crate::error::{Error, Kind, Result};
+use crate::launch::{Launch, Stdin};
+
+/// The container that an agent runs in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Container {
+    /// The engine's command, such as `docker` or `podman`.
+    pub engine: String,
+    /// What the engine's command finds in its environment: `PATH`, `HOME`, `DOCKER_HOST` and so on.
+    pub engine_env: Environment,
+    /// The image.
+    pub image: String,
+    /// Folders and files of this machine that the container sees.
+    pub mounts: Vec<Mount>,
+    /// The engine's name of a network; `none` for none.
+    pub network: Option<String>,
+}
+
+/// A folder or file of this machine, seen in a container.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mount {
+    /// Here.
+    pub from: PathBuf,
+    /// There.
+    pub to: PathBuf,
+    /// What the agent may do with it.
+    pub access: MountAccess,
+}
+
+/// What an agent may do with a mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MountAccess {
+    /// Look.
+    Read,
+    /// Change.
+    Write,
+}
+
+/// The container's name. It carries the nonce, so it never names that of another start.
+pub(crate) fn name(launch: &Launch) -> String {
+    format!("bell-{}-{}", launch.run, launch.nonce.get(..8).unwrap_or(&launch.nonce))
+}
+
+/// The engine's command that runs the agent. The environment goes by file: arguments can be seen by everybody.
+///
+/// `cwd` is a folder inside.
+pub(crate) fn run_argv(
+    launch: &Launch,
+    container: &Container,
+    cwd: &Path,
+    env_file: &Path,
+) -> Result<Vec<String>> {
+    let mut argv = words(&[&container.engine, "run", "--rm", "--init"]);
+    if launch.stdin != Stdin::Null {
+        argv.push("--interactive".into());
+    }
+    let mut option = |name: &str, value: String| argv.extend([name.to_owned(), value]);
+    option("--name", name(launch));
+    option("--label", format!("bell.run={}", launch.run));
+    option("--label", format!("bell.nonce={}", launch.nonce));
+    option("--env-file", env_file.display().to_string());
+    option("--workdir", cwd.display().to_string());
+    option("--cap-drop", "ALL".into());
+    option("--security-opt", "no-new-privileges".into());
+    if let Some(user) = &launch.user {
+        option("--user", format!("{}:{}", user.uid, user.gid));
+    }
+    if let Some(network) = &container.network {
+        option("--network", network.clone());
+    }
+    for mount in &container.mounts {
+        option("--mount", mount.to_option()?);
+    }
+    let limits = &launch.limits;
+    let limited = [
+        ("--memory", limits.memory_bytes.map(|bytes| bytes.to_string())),
+        ("--pids-limit", limits.processes.map(|count| count.to_string())),
+        ("--ulimit", limits.open_files.map(|count| format!("nofile={count}"))),
+        ("--ulimit", limits.cpu_seconds.map(|seconds| format!("cpu={seconds}"))),
+        ("--cpu-shares", limits.cpu_weight.map(|weight| (u64::from(weight) * 1024 / 100).to_string())),
+    ];
+    for (name, value) in limited {
+        if let Some(value) = value {
+            option(name, value);
+        }
+    }
+    argv.push(container.image.clone());
+    argv.extend(launch.argv.iter().cloned());
+    Ok(argv)
+}
+
+/// Ends the container at once.
+pub(crate) fn kill_argv(launch: &Launch, container: &Container) -> Vec<String> {
+    words(&[&container.engine, "kill", &name(launch)])
+}
+
+/// Prints the container's id as long as it runs.
+pub(crate) fn look_argv(launch: &Launch, container: &Container) -> Vec<String> {
+    let label = format!("label=bell.nonce={}", launch.nonce);
+    words(&[&container.engine, "ps", "--quiet", "--no-trunc", "--filter", &label])
+}
+
+/// The content of the environment file: one name and value per line, as the engines read it.
+pub(crate) fn env_file(env: &Environment) -> Result<String> {
+    let mut text = String::new();
+    for (name, value) in env.iter() {
+        if value.contains(['\n', '\r']) || name.starts_with('#') {
+            let error =
+                Error::new(Kind::Invalid, format!("give {name} to a container: it has a line end in it"));
+            return Err(error.hint("Give it by a mounted file."));
+        }
+        text.extend([name, "=", value, "\n"]);
+    }
+    Ok(text)
+}
+
+impl Mount {
+    fn to_option(&self) -> Result<String> {
+        let (from, to) = (self.from.display().to_string(), self.to.display().to_string());
+        if from.contains([',', '"']) || to.contains([',', '"']) {
+            let error =
+                Error::new(Kind::Invalid, format!("mount {from}: its name has a comma or quote in it"));
+            return Err(error.hint("Use a path without commas and quotes."));
+        }
+        let access = match self.access {
+            MountAccess::Read => ",readonly",
+            MountAccess::Write => "",
+        };
+        Ok(format!("type=bind,source={from},target={to}{access}"))
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container() -> Container {
+        Container {
+            engine: "podman".into(),
+            engine_env: Environment::empty(),
+            image: "alpine:3".into(),
+            mounts: Vec::new(),
+            network: None,
+        }
+    }
+
+    fn launch() -> Launch {
+        Launch::new("run-1", "/runs/run-1", words(&["agent", "-x", "a b; rm -rf /"])).unwrap()
+    }
+
+    fn argv_of(launch: &Launch, container: &Container) -> Result<Vec<String>> {
+        run_argv(launch, container, &launch.cwd, Path::new("/e"))
+    }
+
+    #[test]
+    fn the_agent_and_its_arguments_come_last_and_unchanged() {
+        let argv = argv_of(&launch(), &container()).unwrap();
+        let image = argv.iter().position(|word| word == "alpine:3").unwrap();
+        assert_eq!(argv[image + 1..], ["agent", "-x", "a b; rm -rf /"]);
+        assert_eq!(argv[..2], ["podman", "run"]);
+    }
+
+    #[test]
+    fn values_of_the_environment_are_not_among_the_arguments() {
+        let mut launch = launch();
+        launch.env = Environment::empty().with("KEY", "canary");
+        let argv = argv_of(&launch, &container()).unwrap();
+        assert!(!argv.iter().any(|word| word.contains("canary")));
+        assert_eq!(env_file(&launch.env).unwrap(), "KEY=canary\n");
+    }
+
+    #[test]
+    fn what_would_mean_something_else_to_the_engine_is_refused() {
+        let mut odd = container();
+        let (from, to) = ("/a,readonly=false".into(), "/b".into());
+        odd.mounts.push(Mount { from, to, access: MountAccess::Read });
+        assert_eq!(argv_of(&launch(), &odd).unwrap_err().kind(), Kind::Invalid);
+        assert!(env_file(&Environment::empty().with("A", "b\nC=d")).is_err());
+    }
+
+    #[test]
+    fn limits_user_and_mounts_are_the_engines_to_hold() {
+        let mut launch = launch();
+        launch.limits.memory_bytes = Some(1000);
+        launch.limits.processes = Some(7);
+        launch.user = Some(crate::user::User::find("0:0").unwrap());
+        let mut container = container();
+        let (from, to) = ("/a".into(), "/b".into());
+        container.mounts.push(Mount { from, to, access: MountAccess::Read });
+        let line = argv_of(&launch, &container).unwrap().join(" ");
+        for part in ["--memory 1000", "--pids-limit 7", "--user 0:0", "source=/a,target=/b,readonly"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Starting a run: its directory, its supervisor, and the word that the agent runs.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::io::AsyncReadExt;
+
+use crate::adopt::{self, Adopted};
+use crate::command::{SUPERVISE, quiet};
+use crate::error::{Error, Kind, Result};
+use crate::exit::Reason;
+use crate::handle::SupervisorHandle;
+use crate::launch::{Launch, Stdin};
+use crate::run_dir::{RunDir, STDIN};
+use crate::supervise::Report;
+
+/// Starts the run. Returns when the agent's program runs, or says why it never will.
+///
+/// `program` is Bellwether itself: it calls [`supervise::main`](crate::supervise::main) when it is started as
+/// `__supervise <run directory>`, and [`stage::main`](crate::stage::main) as `__exec`. The supervisor has the
+/// environment of this process, the agent only that of its launch. Dropped half-way, the run may have started:
+/// [`adopt`](crate::adopt::adopt) tells.
+pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> {
+    launch.check()?;
+    let dir = RunDir::make(launch)?;
+    if let Stdin::Text(text) = &launch.stdin {
+        dir.write_private(STDIN, text.as_bytes())?;
+    }
+    let failed = |error: std::io::Error| {
+        Error::io(format!("start a supervisor for {}", launch.run), error)
+            .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
+    };
+    let mut command = quiet(program);
+    command.arg(SUPERVISE).arg(&launch.run_dir).envs(std::env::vars_os()).stdout(Stdio::piped());
+    let mut first = tokio::process::Command::from(command).spawn().map_err(failed)?;
+    let mut said = Vec::new();
+    if let Some(line) = &mut first.stdout {
+        line.read_to_end(&mut said).await.map_err(failed)?;
+    }
+    // The first process only starts the second.
+    let _ = first.wait().await;
+    match Report::heard(said.as_slice())? {
+        Some(Report::Failed(error)) => Err(error),
+        Some(Report::Started) | None => found(launch).await,
+    }
+}
+
+async fn found(launch: &Launch) -> Result<SupervisorHandle> {
+    match adopt::adopt(&launch.run_dir).await? {
+        Adopted::Running(handle) => Ok(handle),
+        Adopted::Ended(exit) => match exit.reason {
+            Reason::NotStarted { error } => Err(error),
+            _ => already_over(launch),
+        },
+        Adopted::Lost(why) => {
+            let message = format!("start {}: {why}", launch.run);
+            Err(Error::new(Kind::Gone, message)
+                .hint("Look in the system's log for what ended its supervisor."))
+        }
+    }
+}
+
+/// Some agents are done before anybody can look; their supervisor may still tidy up.
+fn already_over(launch: &Launch) -> Result<SupervisorHandle> {
+    let dir = RunDir::open(&launch.run_dir)?;
+    let state = dir.state()?.ok_or_else(|| {
+        let message = format!("find the supervisor of {}", launch.run);
+        Error::new(Kind::Gone, message).hint("Look whether its folder was cleaned up.")
+    })?;
+    let process = state.supervisor.open();
+    Ok(SupervisorHandle::new(dir, state, process))
+}

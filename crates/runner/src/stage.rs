@@ -1,0 +1,207 @@
+//! The step between the supervisor and the agent: a process that makes itself small, then becomes the agent.
+//!
+//! Limits, user, capabilities and landlock can be set safely only by a process for itself. So the supervisor
+//! starts this program again under a hidden name; it reads what to become from its standard input,
+//! which is a socket, prepares itself, and executes the agent. If anything fails it says so on that socket,
+//! and nothing of the agent has run. The socket closes by itself when the agent takes over.
+
+mod limits;
+mod privileges;
+mod sandbox;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+use rustix::fs::Mode;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid, umask};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup;
+use crate::command::quiet;
+use crate::env::Environment;
+use crate::error::{Error, Kind, Result};
+use crate::launch::{Landlock, Limits, Privileges};
+use crate::user::User;
+
+/// What shells exit with if a command can't be run.
+const NOT_RUNNABLE: u8 = 126;
+
+/// Agents are the first to go when the machine runs out of memory, before any supervisor.
+const OOM_SCORE: &str = "500";
+
+/// What to become, and how.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    /// The process that must be the parent.
+    pub(crate) supervisor: u32,
+    pub(crate) argv: Vec<String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) env: Environment,
+    pub(crate) stdin: Input,
+    pub(crate) limits: Limits,
+    pub(crate) user: Option<User>,
+    pub(crate) privileges: Privileges,
+    pub(crate) landlock: Option<Landlock>,
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// What the next program reads.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Input {
+    /// Nothing.
+    Null,
+    /// A file that the agent's user may read.
+    Theirs(PathBuf),
+    /// A file that the supervisor wrote.
+    Ours(PathBuf),
+}
+
+/// Becomes what standard input says. Returns only if that fails.
+///
+/// To be called before this process starts a second thread: user and capabilities belong to threads.
+pub fn main() -> ExitCode {
+    close_inherited();
+    let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return NOT_RUNNABLE.into() };
+    let error = match become_next(&socket) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    };
+    // Without a supervisor nobody is left to be told.
+    let _ = serde_json::to_writer(File::from(socket), &error);
+    NOT_RUNNABLE.into()
+}
+
+enum Never {}
+
+fn become_next(socket: &OwnedFd) -> Result<Never> {
+    let stage = read_stage(socket)?;
+    end_with(stage.supervisor)?;
+    setsid().map_err(|error| Error::io("lead a session", error))?;
+    if let Some(group) = &stage.cgroup {
+        cgroup::join(group).map_err(|error| Error::io("join the cgroup of the run", error))?;
+    }
+    // Some machines don't let anybody raise it; nothing depends on it.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    umask(Mode::from_raw_mode(0o022));
+    let ours = match &stage.stdin {
+        Input::Ours(path) => Some(open_input(path)?),
+        Input::Null | Input::Theirs(_) => None,
+    };
+    let rules = stage.landlock.as_ref().map(sandbox::prepare).transpose()?;
+    limits::apply(&stage.limits)?;
+    privileges::reduce(stage.privileges, stage.user.as_ref())?;
+    // The kernel forgets it when the user changes.
+    end_with(stage.supervisor)?;
+    enter(&stage.cwd)?;
+    let input = match (&stage.stdin, ours) {
+        (_, Some(file)) => Stdio::from(file),
+        (Input::Theirs(path), None) => Stdio::from(open_input(path)?),
+        (Input::Null | Input::Ours(_), None) => Stdio::null(),
+    };
+    if let Some(rules) = rules {
+        sandbox::enforce(rules)?;
+    }
+    execute(&stage, input)
+}
+
+/// From now on this process is killed when the supervisor dies, the next program included.
+fn end_with(supervisor: u32) -> Result<()> {
+    let bound = set_parent_process_death_signal(Some(Signal::KILL));
+    bound.map_err(|error| Error::io("bind the agent to its supervisor", error))?;
+    // It may have died before the kernel knew.
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if parent == Some(supervisor) {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Gone, "bind the agent to its supervisor: it is gone"))
+}
+
+fn read_stage(socket: &OwnedFd) -> Result<Stage> {
+    let failed = |error: io::Error| Error::io("read what to run", error);
+    let mut text = Vec::new();
+    File::from(socket.try_clone().map_err(failed)?).read_to_end(&mut text).map_err(failed)?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Error::new(Kind::Invalid, format!("understand what to run: {error}")))
+}
+
+/// What the daemon was started with and never meant to pass on. What this program opens closes by itself.
+fn close_inherited() {
+    for number in inherited() {
+        let _ = nix::unistd::close(number);
+    }
+}
+
+fn inherited() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    numbers.filter(|number| *number > 2).collect()
+}
+
+/// For the other process that must not keep what it was started with: the supervisor.
+pub(crate) fn keep_only_standard_streams() {
+    close_inherited();
+}
+
+fn open_input(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().read(true).open(path);
+    opened.map_err(|error| {
+        Error::io(format!("open {} for the agent to read", path.display()), error)
+            .hint("Look whether the file is there and readable by the agent's user.")
+    })
+}
+
+fn enter(cwd: &Path) -> Result<()> {
+    std::env::set_current_dir(cwd).map_err(|error| {
+        Error::io(format!("enter the working folder {}", cwd.display()), error)
+            .hint("Look whether the folder is there and open to the agent's user.")
+    })
+}
+
+fn execute(stage: &Stage, input: Stdio) -> Result<Never> {
+    let Some((program, arguments)) = stage.argv.split_first() else {
+        return Err(Error::new(Kind::Invalid, "run nothing: no program is named"));
+    };
+    let mut command = quiet(program);
+    command.args(arguments).envs(stage.env.iter()).stdin(input);
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let error = command.exec();
+    let failed = Error::io(format!("run {program:?}"), io::Error::from(error.kind()));
+    Err(failed.hint(advice(program, stage.env.get("PATH"), &error)))
+}
+
+fn advice(program: &str, path: Option<&str>, error: &io::Error) -> String {
+    let is_path = program.contains('/');
+    match error.kind() {
+        io::ErrorKind::NotFound if is_path && Path::new(program).exists() => {
+            "The file is there, but the interpreter in its first line is not.".to_owned()
+        }
+        io::ErrorKind::NotFound if is_path => "Look whether the path is right.".to_owned(),
+        io::ErrorKind::NotFound => {
+            format!(
+                "Install it, or give its path; looked in {}.",
+                path.unwrap_or("no folder: PATH is not set")
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("Make it executable (chmod +x {program}), and open to the agent's user.")
+        }
+        io::ErrorKind::ArgumentListTooLong => "Give long data by file or on standard input.".to_owned(),
+        io::ErrorKind::OutOfMemory => "Raise the agent's memory limit.".to_owned(),
+        _ => format!("The system says: {error}."),
+    }
+}
+
+impl Stage {
+    /// Says what to become to the other end of the socket.
+    pub(crate) fn to_text(&self) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        serde_json::to_writer(&mut text, self)
+            .map_err(|error| Error::new(Kind::Invalid, format!("write down what to run: {error}")))?;
+        text.flush().map_err(|error| Error::io("write down what to run", error))?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,138 @@
+//! Starting the agent: its folder, its worktree, its container, and then the process itself.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+use tokio::net::unix::pipe;
+
+use super::{marked, now_ms};
+use crate::cgroup::Group;
+use crate::children::Children;
+use crate::container;
+use crate::error::{Error, Kind, Result};
+use crate::launch::{Launch, Limits, Privileges, Stdin};
+use crate::process::Stat;
+use crate::run_dir::{RunDir, STDIN, WORKTREE};
+use crate::stage::{Input, Stage};
+use crate::state::State;
+use crate::tool;
+use crate::worktree;
+
+/// The environment of a container, as its engine reads it.
+const ENV_FILE: &str = "container.env";
+
+/// An agent that runs.
+pub(super) struct Begun {
+    /// Its main process.
+    pub(super) pid: Pid,
+    /// What it prints.
+    pub(super) out: pipe::Receiver,
+    /// What it complains about.
+    pub(super) err: pipe::Receiver,
+}
+
+/// Starts the agent and says so in `state.json`.
+pub(super) async fn begin(
+    children: &mut Children,
+    dir: &RunDir,
+    launch: &Launch,
+    state: &mut State,
+    group: Option<&Group>,
+) -> Result<Begun> {
+    let agent_dir = launch.agent_dir();
+    make_folder(launch, &agent_dir)?;
+    for file in &launch.files {
+        make_file(launch, &agent_dir.join(&file.name), &file.content)?;
+    }
+    if let Some(worktree) = &launch.worktree {
+        make_folder(launch, &dir.path(WORKTREE))?;
+        worktree::make(children, launch, worktree).await?;
+    }
+    let stage = stage(dir, launch, group)?;
+    state.started_ms = Some(now_ms());
+    let started = tool::start(children, &stage).await.inspect_err(|_| state.started_ms = None)?;
+    let pid = started.pid.as_raw_nonzero().get();
+    // It has not been waited for, so even one that is over already is still listed.
+    let agent = Stat::of(pid).map(|stat| stat.identity);
+    state.agent = Some(agent.ok_or_else(|| Error::new(Kind::Unavailable, "find the agent's process"))?);
+    dir.set_state(state)?;
+    Ok(Begun { pid: started.pid, out: started.out, err: started.err })
+}
+
+fn stage(dir: &RunDir, launch: &Launch, group: Option<&Group>) -> Result<Stage> {
+    let stdin = match &launch.stdin {
+        Stdin::Null => Input::Null,
+        Stdin::File(path) => Input::Theirs(path.clone()),
+        Stdin::Text(_) => Input::Ours(dir.path(STDIN)),
+    };
+    let stage = Stage {
+        supervisor: std::process::id(),
+        argv: launch.argv.clone(),
+        cwd: working_folder(launch),
+        env: marked(launch.env.clone(), launch),
+        stdin,
+        limits: launch.limits.clone(),
+        user: launch.user.clone(),
+        privileges: launch.privileges,
+        landlock: launch.landlock.clone(),
+        cgroup: group.map(|group| group.path().to_owned()),
+    };
+    let Some(wanted) = &launch.container else { return Ok(stage) };
+    // The client is ours: what holds for the agent holds inside, by the engine's hand.
+    dir.write_private(ENV_FILE, container::env_file(&stage.env)?.as_bytes())?;
+    Ok(Stage {
+        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENV_FILE))?,
+        cwd: launch.agent_dir(),
+        env: marked(wanted.engine_env.clone(), launch),
+        limits: Limits::default(),
+        user: None,
+        privileges: Privileges::None,
+        landlock: None,
+        ..stage
+    })
+}
+
+/// In a worktree a relative folder is below its root.
+fn working_folder(launch: &Launch) -> PathBuf {
+    match &launch.worktree {
+        Some(_) => worktree::path(launch).join(&launch.cwd),
+        None => launch.cwd.clone(),
+    }
+}
+
+fn make_folder(launch: &Launch, path: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error);
+    match DirBuilder::new().mode(0o700).create(path) {
+        // The caller may have put something into it.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let about = fs::symlink_metadata(path).map_err(failed)?;
+            if !about.is_dir() {
+                return Err(failed(std::io::ErrorKind::NotADirectory.into()));
+            }
+        }
+        made => made.map_err(failed)?,
+    }
+    give(launch, path)
+}
+
+fn make_file(launch: &Launch, path: &Path, content: &str) -> Result<()> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    made.and_then(|mut file| file.write_all(content.as_bytes()))
+        .map_err(|error| Error::io(format!("make {}", path.display()), error))?;
+    give(launch, path)
+}
+
+/// Makes the agent's user the owner.
+fn give(launch: &Launch, path: &Path) -> Result<()> {
+    let Some(user) = &launch.user else { return Ok(()) };
+    if rustix::process::geteuid().as_raw() == user.uid {
+        return Ok(());
+    }
+    chown(path, Some(user.uid), Some(user.gid)).map_err(|error| {
+        Error::io(format!("give {} to {}", path.display(), user.name), error)
+            .hint("Start the daemon as root, or leave `user` out.")
+    })
+}

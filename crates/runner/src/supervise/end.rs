@@ -1,0 +1,216 @@
+//! The end of a run: what brings it about, and how nothing of it is left.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::time::{sleep, timeout};
+
+use super::orders::{Order, Orders};
+use super::{HOOK_LIMIT, marked, watch};
+use crate::cgroup::Group;
+use crate::children::{Children, Ended};
+use crate::container::{self, Container};
+use crate::exit::{Reason, Resource};
+use crate::handle::How;
+use crate::hooks::Hooks;
+use crate::launch::{Launch, Limits, Privileges};
+use crate::stage::{Input, Stage};
+use crate::{tool, tree};
+
+/// What outlives the agent's main process was told nothing yet, and gets at most this long to end.
+const LEFT_BEHIND_GRACE: Duration = Duration::from_secs(2);
+
+/// Between two looks at whether KILL was enough.
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+const KILL_AGAIN_MOST: Duration = Duration::from_secs(1);
+
+/// An engine that does not answer is asked again, this often; longer is for an operator.
+const ENGINE_LIMIT: Duration = Duration::from_secs(10);
+const ENGINE_TRIES: usize = 3;
+
+/// What ends a run.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// The agent's main process ended by itself.
+    Ended(Ended),
+    /// Something else, and with how much patience.
+    Other(Reason, How),
+}
+
+/// How a run ended, before it is written down.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) reason: Reason,
+    pub(super) left_behind: bool,
+    pub(super) unconfirmed: Option<String>,
+    ended: Option<Ended>,
+}
+
+impl Outcome {
+    /// An end without a process.
+    pub(super) fn of(reason: Reason) -> Self {
+        Self { reason, left_behind: false, unconfirmed: None, ended: None }
+    }
+
+    /// The main process's exit code and signal.
+    pub(super) fn status(&self) -> (Option<i32>, Option<i32>) {
+        match self.ended {
+            Some(Ended::Code(code)) => (Some(code), None),
+            Some(Ended::Signal(signal)) => (None, Some(signal)),
+            None => (None, None),
+        }
+    }
+}
+
+/// A run that is under way, and all that has a say in its end.
+pub(super) struct Course<'a, H> {
+    pub(super) launch: &'a Launch,
+    /// The agent's main process.
+    pub(super) pid: Pid,
+    pub(super) group: Option<&'a Group>,
+    pub(super) hooks: &'a H,
+    pub(super) children: &'a mut Children,
+    pub(super) orders: &'a mut Orders,
+}
+
+impl<H: Hooks> Course<'_, H> {
+    /// Waits for the first thing that ends the run. Dropped half-way, nothing is lost.
+    pub(super) async fn cause(&mut self) -> Cause {
+        let time_is_up = async {
+            match self.launch.timeout_ms {
+                Some(ms) => sleep(Duration::from_millis(ms)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = self.children.end_of(self.pid) => Cause::Ended(ended),
+            order = self.orders.next() => match order {
+                Order::Stop => Cause::Other(Reason::Interrupted, How::Gently),
+                Order::Kill(request) => Cause::Other(Reason::Killed { why: request.why }, request.how),
+            },
+            why = self.hooks.revoked() => Cause::Other(Reason::Revoked { why }, How::Gently),
+            what = watch::exceeded(self.launch, self.group) => {
+                Cause::Other(Reason::Limit { what }, How::AtOnce)
+            }
+            () = time_is_up => Cause::Other(Reason::Timeout, How::Gently),
+        }
+    }
+
+    /// Ends whatever is left of the run, and says how it ended.
+    pub(super) async fn end(&mut self, cause: Cause) -> Outcome {
+        let grace = Duration::from_millis(self.launch.grace_ms);
+        let mut outcome = match cause {
+            Cause::Ended(ended) => {
+                let left_behind = !self.children.is_empty();
+                if left_behind {
+                    self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
+                }
+                Outcome { left_behind, ..Outcome::of(by_itself(self.launch, self.group, ended)) }
+            }
+            Cause::Other(reason, how) => {
+                let _ = timeout(HOOK_LIMIT, self.hooks.ending(&reason)).await;
+                if how == How::Gently {
+                    self.terminate(grace).await;
+                }
+                Outcome::of(reason)
+            }
+        };
+        outcome.unconfirmed = kill_until_empty(self.children, self.launch, self.group).await;
+        outcome.ended = Some(self.children.end_of(self.pid).await);
+        outcome
+    }
+
+    /// Asks everybody to end, and waits for it: until the grace is over, or somebody has no patience left.
+    async fn terminate(&mut self, grace: Duration) {
+        let this = this();
+        tree::signal_below(this, Signal::TERM);
+        // A stopped process does not hear TERM before it goes on.
+        tree::signal_below(this, Signal::CONT);
+        tokio::select! {
+            _ = timeout(grace, self.children.none_left()) => {}
+            // Whoever asks a second time means now.
+            _ = self.orders.next() => {}
+        }
+    }
+}
+
+fn by_itself(launch: &Launch, group: Option<&Group>, ended: Ended) -> Reason {
+    match ended {
+        Ended::Code(0) => Reason::Completed,
+        _ if group.is_some_and(Group::ran_out_of_memory) => Reason::Limit { what: Resource::Memory },
+        Ended::Code(code) => Reason::Failed { code },
+        Ended::Signal(signal) if signal == Signal::XCPU.as_raw() && launch.limits.cpu_seconds.is_some() => {
+            Reason::Limit { what: Resource::Cpu }
+        }
+        Ended::Signal(signal) => Reason::Signalled { signal },
+    }
+}
+
+/// Returns when nothing of the run lives, which a process that hangs in the kernel can delay. Says what could not be
+/// confirmed.
+pub(super) async fn kill_until_empty(
+    children: &mut Children,
+    launch: &Launch,
+    group: Option<&Group>,
+) -> Option<String> {
+    let unconfirmed = match &launch.container {
+        Some(container) => end_container(children, launch, container).await.err(),
+        None => None,
+    };
+    let mut pause = KILL_AGAIN;
+    while !children.is_empty() {
+        if let Some(group) = group {
+            group.kill();
+        }
+        tree::kill_below(this());
+        let _ = timeout(pause, children.none_left()).await;
+        pause = (pause * 2).min(KILL_AGAIN_MOST);
+    }
+    unconfirmed
+}
+
+/// Ends the container and asks the engine whether it is gone.
+async fn end_container(
+    children: &mut Children,
+    launch: &Launch,
+    container: &Container,
+) -> Result<(), String> {
+    let mut last = String::new();
+    for _ in 0..ENGINE_TRIES {
+        match engine(children, launch, container, container::look_argv(launch, container)).await {
+            Ok(ids) if ids.trim().is_empty() => return Ok(()),
+            Ok(_) => "the container still runs".clone_into(&mut last),
+            Err(error) => last = error,
+        }
+        // Whether it helped is seen by the next look.
+        let _ = engine(children, launch, container, container::kill_argv(launch, container)).await;
+    }
+    Err(format!("could not confirm that {} is gone: {last}", container::name(launch)))
+}
+
+async fn engine(
+    children: &mut Children,
+    launch: &Launch,
+    container: &Container,
+    argv: Vec<String>,
+) -> Result<String, String> {
+    let stage = Stage {
+        supervisor: std::process::id(),
+        argv,
+        cwd: "/".into(),
+        env: marked(container.engine_env.clone(), launch),
+        stdin: Input::Null,
+        limits: Limits::default(),
+        user: None,
+        privileges: Privileges::None,
+        landlock: None,
+        cgroup: None,
+    };
+    let answer = tool::run(children, &stage, ENGINE_LIMIT).await;
+    answer.and_then(|answer| answer.checked("ask the container engine")).map_err(|error| error.to_string())
+}
+
+fn this() -> i32 {
+    std::process::id().cast_signed()
+}
