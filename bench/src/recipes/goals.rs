@@ -56,8 +56,9 @@ fn throughput(recipes: &Recipes, engine: Engine, sessions: usize, of: How, goal:
     let share = race::share(&recipes.pairs, engine, sessions, of)?;
     Some(Target {
         goal: format!(
-            "{}, {sessions} sessions: at least {goal} of the pairs/s of: {}",
+            "{}, {sessions} {}: at least {goal} of the pairs/s of: {}",
             engine.as_str(),
+            if sessions == 1 { "session" } else { "sessions" },
             of.as_str()
         ),
         seen: share.to_string(),

@@ -15,7 +15,7 @@ use crate::client::QUICK;
 use crate::crew::{Clocks, Crew, PROBE};
 use crate::fault::{self, Ground};
 use crate::flaw::Flaw;
-use crate::history::{Answer, Ask, Entry, History, What, Window, now_us};
+use crate::history::{Entry, History, What, Window, now_us};
 use crate::matrix::{Fault, Store, Trial};
 use crate::result::{Counts, Outcome, Verdict};
 use crate::stage::{
@@ -134,8 +134,8 @@ fn play(store: Store, name: Fault, settings: Settings<'_>) -> Result<(String, Se
     history.fault = window;
     history.sink = crew.sink().accepted()?;
     ensure!(!history.sink.is_empty(), "no client wrote anything");
-    if must_be_felt(name) && !was_felt(&history, settings.lasts) {
-        complaints.push(complaint("no client felt the fault"));
+    if !was_felt(name, &history, stopped_us, settings.lasts, crew.near()) {
+        complaints.push(complaint("the clients went on as if nothing was broken"));
     }
     Ok((place, Seen { history, stopped_us, raised_us, complaints }))
 }
@@ -232,22 +232,21 @@ fn saw_a_wrong_clock(entries: &[Entry]) -> bool {
     })
 }
 
-/// Whether it keeps somebody from the store for as long as it lasts.
-fn must_be_felt(fault: Fault) -> bool {
-    use Fault::{CutBoth, CutToClient, CutToServer, FullDisk, ServerKill, ServerStop};
-    matches!(fault, ServerKill | ServerStop | CutBoth | CutToServer | CutToClient | FullDisk)
-}
-
-/// Whether somebody was refused while it lasted, or was answered far later than meant.
-fn was_felt(history: &History, lasts: Duration) -> bool {
-    let late_us = u64::try_from(lasts.as_micros() / 2).unwrap_or(u64::MAX);
-    history.ops.iter().any(|op| {
-        let waits_us = if let Ask::Acquire { wait_ms, .. } = op.ask { wait_ms * 1_000 } else { 0 };
-        // Without an answer at all, its process was killed or did not need it any more.
-        let was_open = op.asked_us < history.fault.to_us && op.answered_us > history.fault.from_us;
-        let is_late = op.answered_us != u64::MAX && op.answered_us - op.asked_us > waits_us + late_us;
-        was_open && (op.answer == Answer::Refused || is_late)
-    })
+/// Whether a fault that keeps clients from the store did so: a cell in which nothing was broken proves nothing.
+fn was_felt(fault: Fault, history: &History, stopped_us: u64, lasts: Duration, near: &[u32]) -> bool {
+    match fault {
+        Fault::ServerKill | Fault::ServerStop | Fault::FullDisk => {
+            u128::from(Counts::of(history, stopped_us).unserved_ms) >= lasts.as_millis() / 2
+        }
+        Fault::CutBoth | Fault::CutToServer | Fault::CutToClient => {
+            // The span covers breaking and mending it.
+            let step_us = u64::try_from(STEP.as_micros()).unwrap_or(0);
+            let (from_us, to_us) = (history.fault.from_us + step_us, history.fault.to_us - step_us);
+            let mut served = history.ops.iter().filter(|op| near.contains(&op.client) && op.hold().is_some());
+            !served.any(|op| op.asked_us > from_us && op.answered_us < to_us)
+        }
+        _ => true,
+    }
 }
 
 fn complaint(seen: &str) -> Violation {

@@ -46,6 +46,8 @@ pub struct Crew {
     flaw: Option<Flaw>,
     members: Vec<Member>,
     started: u32,
+    /// Who came from the near side.
+    near: Vec<u32>,
     /// Made before anybody comes: to change a database's journal, as its first user does, takes it alone.
     sink: Sink,
 }
@@ -65,7 +67,7 @@ impl Crew {
         let folder = tempfile::tempdir()?;
         let sink = Sink::open(&sink_below(folder.path()), Guarding::Fences)?;
         let (program, members) = (program.to_owned(), Vec::new());
-        let crew = Self { program, folder, clocks, flaw, members, started: 0, sink };
+        let crew = Self { program, folder, clocks, flaw, members, started: 0, near: Vec::new(), sink };
         crew.set_clocks(0)?;
         Ok(crew)
     }
@@ -89,6 +91,9 @@ impl Crew {
     /// If it can't be started.
     pub fn add(&mut self, stage: &dyn Stage, side: Side) -> Result<()> {
         self.started += 1;
+        if side == Side::Near {
+            self.near.push(self.started);
+        }
         let process = self.spawn(stage, side, self.started, Role::Work)?;
         self.members.push(Member { client: self.started, side, process });
         Ok(())
@@ -192,6 +197,11 @@ impl Crew {
         }
         entries.sort_by_key(|entry| entry.at_us);
         Ok(entries)
+    }
+
+    /// Who came from the near side, also those who are gone.
+    pub fn near(&self) -> &[u32] {
+        &self.near
     }
 
     /// The guarded table.

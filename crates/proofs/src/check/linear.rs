@@ -1,7 +1,7 @@
 //! The answers about a key are those of one mutex with fences, asked one after the other in some order that the times
 //! allow: a search in the manner of Wing and Gong, with Lowe's memory of what was tried.
 //!
-//! [`model`] says what the mutex answers. Here is the search: every definite answer is put in line once, between
+//! `model` says what the mutex answers. Here is the search: every definite answer is put in line once, between
 //! its question and its answer. What got no answer may have happened at any time since; the model allows for it where it
 //! would explain an answer, so it is not put in line itself, and costs no search.
 
