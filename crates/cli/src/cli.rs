@@ -22,7 +22,9 @@ pub(crate) use lock::{
 };
 pub(crate) use project::{CheckArgs, ConfigCommand, ShowConfigArgs};
 pub(crate) use verify::VerifyArgs;
-pub(crate) use work::{LogsArgs, RunAgentArgs, RunsArgs, UpArgs};
+pub(crate) use work::{
+    HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs, UpArgs,
+};
 
 /// Locks with fences for agents, scripts and fleets
 #[derive(Parser, Debug)]
@@ -87,6 +89,18 @@ pub(crate) enum Command {
     /// Show what a run printed
     #[command(after_help = work::LOGS_EXAMPLES)]
     Logs(LogsArgs),
+    /// Let nothing new start, in the whole fleet or of one agent
+    #[command(after_help = work::PAUSE_EXAMPLES)]
+    Pause(HoldArgs),
+    /// Let a paused fleet or agent go on
+    #[command(after_help = work::RESUME_EXAMPLES)]
+    Resume(ResumeArgs),
+    /// End a run, with every process that it started
+    #[command(after_help = work::KILL_EXAMPLES)]
+    Kill(KillArgs),
+    /// Look after what waits, and what was not done
+    #[command(after_help = work::QUEUE_EXAMPLES)]
+    Queue(QueueArgs),
     /// See it work in seconds: real processes, in a folder that is removed afterwards
     #[command(after_help = DEMO_EXAMPLES)]
     Demo,

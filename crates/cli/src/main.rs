@@ -15,7 +15,7 @@
 //! | `verify` | what the store can promise, proved on it |
 //! | `check`, `config` | what is in a project, and what is wrong with it |
 //! | `up` | the daemon of a project |
-//! | `work` | having agents run, and seeing what came of it |
+//! | `work`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
 //! | `demo` | the tour |
 //! | `answer` | refusals as answers |
 //! | `say`, `progress` | what people and programs get to see |
@@ -40,6 +40,7 @@ mod saved;
 mod say;
 mod session;
 mod span;
+mod steer;
 mod store;
 mod up;
 mod verify;
@@ -114,6 +115,10 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         Command::Run(args) => work::run(say, open::given(cli.globals.store).as_deref(), &args).await,
         Command::Runs(args) => work::runs(say, open::given(cli.globals.store).as_deref(), &args).await,
         Command::Logs(args) => work::logs(say, &args).await,
+        Command::Pause(args) => steer::pause(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Resume(args) => steer::resume(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Kill(args) => steer::kill(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Queue(args) => steer::queue(say, open::given(cli.globals.store).as_deref(), &args).await,
         Command::Demo => demo::demo(say).await,
         Command::Actor(args) => demo::actor(&args, cli.globals.store.as_deref()).await,
         Command::Completions { shell } => docs::completions(shell),

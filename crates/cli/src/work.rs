@@ -29,12 +29,19 @@ use crate::say::Say;
 const LINES: usize = 1_000;
 
 /// A project and its store.
-struct Project {
-    loaded: Loaded,
-    coord: Coord,
+pub(crate) struct Project {
+    pub(crate) loaded: Loaded,
+    pub(crate) coord: Coord,
 }
 
-async fn open(store: Option<&str>, folder: &Path) -> Result<Project, Refusal> {
+/// The name of an agent, as given.
+pub(crate) fn agent_name(given: &str) -> Result<AgentName, Refusal> {
+    AgentName::from_str(given).map_err(|error| {
+        Refusal::invalid(format!("the name {given:?} {error}"), "bell check lists the agents.")
+    })
+}
+
+pub(crate) async fn open(store: Option<&str>, folder: &Path) -> Result<Project, Refusal> {
     let loaded = Loaded::load(&open_project(folder)?);
     let url = store_url(store, &loaded, &Place::of(folder));
     let coord = Coord::new(bell_locks::open::open_store(&url).await?);
@@ -57,9 +64,7 @@ struct RunAnswer {
 /// Has an agent run. Answers the exit code.
 pub(crate) async fn run(say: &Say, store: Option<&str>, args: &RunAgentArgs) -> Result<u8, Refusal> {
     let project = open(store, &args.project).await?;
-    let name = AgentName::from_str(&args.agent).map_err(|error| {
-        Refusal::invalid(format!("the name {:?} {error}", args.agent), "bell check lists the agents.")
-    })?;
+    let name = agent_name(&args.agent)?;
     let agent = project.loaded.agents.get(&name).ok_or_else(|| {
         Refusal::new(
             Outcome::NotFound,

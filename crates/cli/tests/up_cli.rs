@@ -123,6 +123,72 @@ fn a_lock_that_an_agent_takes_ends_with_its_run() {
 }
 
 #[test]
+fn a_pause_holds_over_a_restart_and_loses_nothing() {
+    let place = project("echo ran > $PWD/ran.txt", "");
+    place.run(&["pause", "--reason", "lunch"]).expect(0);
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    let queues = place.json(&["queue", "list"]);
+    assert_eq!(
+        (&queues["queues"][0]["waiting"], &queues["queues"][0]["paused"]),
+        (&1.into(), &"lunch".into())
+    );
+    assert!(!place.path("ran.txt").exists());
+    place.run(&["resume"]).expect(0);
+    place.until_file("ran.txt");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process_and_no_lock() {
+    let script = "(trap '' TERM; setsid sleep 1000 & echo $! > $PWD/child.txt; wait) & wait";
+    let place = project(script, "locks = [\"deploy://api-prod\"]\ngrace = \"1s\"");
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    let child = place.until_file("child.txt");
+    let name = place.json(&["runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
+    place.run(&["kill", &name, "--reason", "enough"]).expect(0);
+    eventually("it ends as killed", || ends(&place) == ["killed"]);
+    assert!(!std::path::Path::new(&format!("/proc/{}", child.trim())).exists());
+    assert!(place.is_free("deploy://api-prod"));
+    place.run(&["kill", &name]).expect(2);
+    place.run(&["kill", "nobody-0000000000"]).expect(2);
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_failed_job_is_listed_and_can_be_replayed() {
+    let place = project("[ -e $PWD/mended ]", "");
+    let daemon = place.start(&["up"]);
+    let job = place.run(&["--json", "run", "worker", "--wait"]).expect(1).json()["job"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(place.json(&["queue", "undone"])["undone"][0]["job"], job.as_str());
+    fs::write(place.path("mended"), "").unwrap();
+    place.run(&["queue", "replay", &job]).expect(0);
+    eventually("it completes", || ends(&place).first().is_some_and(|end| end == "completed"));
+    assert_eq!(place.json(&["queue", "undone"])["undone"].as_array().unwrap().len(), 0);
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn waiting_jobs_can_be_cancelled_and_cleared() {
+    let place = project("true", "");
+    let accept = || place.json(&["run", "worker"])["job"].as_str().unwrap().to_owned();
+    let (first, _second) = (accept(), accept());
+    place.run(&["queue", "cancel", &first]).expect(0);
+    place.run(&["queue", "cancel", &first]).expect(1);
+    place.run(&["queue", "clear", "worker"]).expect(0);
+    assert_eq!(place.json(&["queue", "list"])["queues"][0]["waiting"], 0);
+    assert_eq!(place.json(&["queue", "undone"])["undone"].as_array().unwrap().len(), 1);
+    place.run(&["queue", "replay", "nothing"]).expect(2);
+}
+
+#[test]
 fn a_second_daemon_in_one_project_is_refused_and_so_is_a_folder_without_agents() {
     let place = project("true", "");
     let daemon = place.start(&["up"]);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
@@ -47,6 +47,123 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) project: PathBuf,
 }
+
+#[derive(Args, Debug)]
+pub(crate) struct HoldArgs {
+    /// Only this agent
+    pub(crate) agent: Option<String>,
+    /// Why, for whoever wonders
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    pub(crate) reason: String,
+    /// The folder of the project
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ResumeArgs {
+    /// Only this agent
+    pub(crate) agent: Option<String>,
+    /// The folder of the project
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KillArgs {
+    /// The run
+    pub(crate) run: String,
+    /// Why, for its record
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    pub(crate) reason: String,
+    /// The folder of the project
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct QueueArgs {
+    /// The folder of the project
+    #[arg(long, value_name = "DIR", default_value = ".", global = true)]
+    pub(crate) project: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: QueueCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum QueueCommand {
+    /// Show what waits, agent by agent
+    #[command(after_help = QUEUE_LIST_EXAMPLES)]
+    List,
+    /// Show the jobs that were not done: failed, dropped, cleared
+    #[command(after_help = UNDONE_EXAMPLES)]
+    Undone,
+    /// Queue a job again that is over
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay {
+        /// The job
+        job: String,
+    },
+    /// Take a job out of the queue
+    #[command(after_help = CANCEL_EXAMPLES)]
+    Cancel {
+        /// The job
+        job: String,
+    },
+    /// Take every job of an agent out of the queue; each can be replayed
+    #[command(after_help = CLEAR_EXAMPLES)]
+    Clear {
+        /// The agent
+        agent: String,
+    },
+}
+
+pub(super) const PAUSE_EXAMPLES: &str = "\
+Nothing new starts, on any node, until bell resume; what runs goes on, and what is asked for waits. Ticks of schedules are
+skipped, each with a row that says so.
+
+Examples:
+  bell pause --reason 'database is being moved'
+  bell pause triage";
+
+pub(super) const RESUME_EXAMPLES: &str = "\
+Examples:
+  bell resume
+  bell resume triage";
+
+pub(super) const KILL_EXAMPLES: &str = "\
+The whole process tree gets TERM, and KILL after its grace; its locks are free when nothing of it is left.
+
+Examples:
+  bell kill triage-3f2a9c01d4 --reason 'it goes in circles'";
+
+pub(super) const QUEUE_EXAMPLES: &str = "\
+Examples:
+  bell queue list
+  bell queue undone
+  bell queue replay 01a1e23044dc70d8b513fe9594f1c173";
+
+const QUEUE_LIST_EXAMPLES: &str = "\
+Examples:
+  bell queue list
+  bell queue list --json";
+
+const UNDONE_EXAMPLES: &str = "\
+Examples:
+  bell queue undone
+  bell queue undone --json";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  bell queue replay 01a1e23044dc70d8b513fe9594f1c173";
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  bell queue cancel 01a1e23044dc70d8b513fe9594f1c173";
+
+const CLEAR_EXAMPLES: &str = "\
+Examples:
+  bell queue clear triage";
 
 pub(super) const UP_EXAMPLES: &str = "\
 SIGTERM or Ctrl-C stops it: nothing new starts, and what runs may finish; a second one ends what runs. Killed without
