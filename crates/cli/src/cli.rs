@@ -20,7 +20,7 @@ pub(crate) use fence::{FenceCommand, PushArgs, ServeArgs, ShowArgs, WriteArgs};
 pub(crate) use lock::{
     AcquireArgs, BreakArgs, KeyArgs, LockCommand, PrefixArgs, ReleaseArgs, RenewArgs, RunArgs, WaitArgs,
 };
-pub(crate) use project::{CheckArgs, ConfigCommand, ShowConfigArgs};
+pub(crate) use project::{CheckArgs, ConfigCommand, InitArgs, ShowConfigArgs};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use work::{
     HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs, UpArgs,
@@ -71,6 +71,9 @@ pub(crate) enum Command {
     /// Prove on a store of your own what it can promise, and clean up afterwards
     #[command(after_help = verify::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
+    /// Begin a project, with two sample agents
+    #[command(after_help = project::INIT_EXAMPLES)]
+    Init(InitArgs),
     /// Say everything that is wrong with a project: its agents, their settings, and what they need
     #[command(after_help = project::CHECK_EXAMPLES)]
     Check(CheckArgs),

@@ -13,7 +13,7 @@
 //! | `fence`, `store`, `docs` | the other commands |
 //! | `doctor`, `drill` | what the store can lose; holders that sleep too long or die |
 //! | `verify` | what the store can promise, proved on it |
-//! | `check`, `config` | what is in a project, and what is wrong with it |
+//! | `init`, `check`, `config` | beginning a project; what is in it, and what is wrong with it |
 //! | `up` | the daemon of a project |
 //! | `work`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
 //! | `demo` | the tour |
@@ -31,6 +31,7 @@ mod docs;
 mod doctor;
 mod drill;
 mod fence;
+mod init;
 mod interrupt;
 mod lock;
 mod open;
@@ -109,6 +110,7 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         },
         Command::Verify(args) => return verify::verify(say, cli.globals.store.as_deref(), &args).await,
         Command::Fence(command) => fence::fence(say, &cli.globals, &command).await,
+        Command::Init(args) => init::init(say, &args),
         Command::Check(args) => check::check(say, &args),
         Command::Config(command) => config::config(say, &command),
         Command::Up(args) => up::up(say, open::given(cli.globals.store).as_deref(), &args).await,

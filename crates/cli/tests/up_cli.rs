@@ -189,6 +189,22 @@ fn waiting_jobs_can_be_cancelled_and_cleared() {
 }
 
 #[test]
+fn a_new_project_has_nothing_wrong_and_its_agents_run() {
+    let place = Place::sqlite();
+    place.run(&["init", "fleet"]).expect(0);
+    place.run(&["check", "fleet"]).expect(0);
+    let again = place.run(&["init", "fleet"]).expect(1);
+    assert!(again.err.contains("config.toml is there"), "{}", again.err);
+    let daemon = place.start(&["up", "fleet"]);
+    for agent in ["heartbeat", "desk"] {
+        let ran = place.json(&["run", agent, "--project", "fleet", "--wait"]);
+        assert_eq!(ran["fate"]["end"]["end"], "completed", "{agent}");
+    }
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
 fn a_second_daemon_in_one_project_is_refused_and_so_is_a_folder_without_agents() {
     let place = project("true", "");
     let daemon = place.start(&["up"]);

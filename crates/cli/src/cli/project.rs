@@ -11,6 +11,20 @@ pub(crate) struct CheckArgs {
     pub(crate) project: PathBuf,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct InitArgs {
+    /// The folder of the project, made if it is not there
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+pub(super) const INIT_EXAMPLES: &str = "\
+Two agents that need no key and no network: one on a schedule, one that takes a lock. Nothing that is there is
+overwritten.
+
+Examples:
+  bell init fleet && cd fleet && bell up";
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
     /// Show every setting, and which file and line it comes from

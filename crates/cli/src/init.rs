@@ -1,0 +1,64 @@
+//! `bell init`: a project to begin with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use bell_api::exit;
+use bell_api::outcome::Outcome;
+use bell_project::samples::{SAMPLES, Sample};
+use serde::Serialize;
+
+use crate::answer::Refusal;
+use crate::cli::InitArgs;
+use crate::say::Say;
+
+#[derive(Serialize)]
+struct Made<'a> {
+    outcome: Outcome,
+    project: &'a Path,
+    files: Vec<&'a str>,
+}
+
+/// Writes the sample project. Nothing that is there is ever overwritten. Answers the exit code.
+pub(crate) fn init(say: &Say, args: &InitArgs) -> Result<u8, Refusal> {
+    if let Some(there) =
+        SAMPLES.iter().find(|sample| args.project.join(sample.path).symlink_metadata().is_ok())
+    {
+        return Err(Refusal::new(
+            Outcome::Busy,
+            format!("could not begin a project in {}: {} is there", args.project.display(), there.path),
+            "Name an empty folder, or one that does not exist yet.",
+        ));
+    }
+    for sample in SAMPLES {
+        write(&args.project, sample).map_err(|error| {
+            Refusal::unavailable(
+                format!("could not write {}: {error}", args.project.join(sample.path).display()),
+                "Look at the rights of the folder and the space on its disk.",
+            )
+        })?;
+    }
+    let files = SAMPLES.iter().map(|sample| sample.path).collect();
+    let made = Made { outcome: Outcome::Written, project: &args.project, files };
+    let _ = say.answer(&made, || words(&made));
+    Ok(exit::OK)
+}
+
+fn write(project: &Path, sample: &Sample) -> std::io::Result<()> {
+    let path = project.join(sample.path);
+    let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
+    fs::create_dir_all(folder)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(sample.mode).open(&path)?;
+    file.write_all(sample.text.as_bytes())
+}
+
+fn words(made: &Made<'_>) -> String {
+    let files = made.files.iter().map(|file| format!("  {file}")).collect::<Vec<_>>().join("\n");
+    format!(
+        "made a project in {}:\n{files}\nnext: cd {} && bell up",
+        made.project.display(),
+        made.project.display()
+    )
+}
