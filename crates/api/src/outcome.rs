@@ -106,6 +106,8 @@ outcomes! {
     Ended "ended", 200, OK, Ok, "Nothing is left to do.";
     /// Nothing of that name has been written.
     NotFound "not_found", 404, NOT_FOUND, Error, "Look at the name; if it is right, nothing has been written yet.";
+    /// Nobody answered at all. Nothing was done.
+    Unreachable "unreachable", 502, UNREACHABLE, Error, "Do not start the work: without an answer there is no lock.";
 }
 
 impl Outcome {

@@ -23,7 +23,8 @@ pub(crate) use lock::{
 pub(crate) use project::{CheckArgs, ConfigCommand, InitArgs, ShowConfigArgs};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use work::{
-    HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs, UpArgs,
+    CallArgs, HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs,
+    UpArgs, WordArgs,
 };
 
 /// Locks with fences for agents, scripts and fleets
@@ -104,6 +105,18 @@ pub(crate) enum Command {
     /// Look after what waits, and what was not done
     #[command(after_help = work::QUEUE_EXAMPLES)]
     Queue(QueueArgs),
+    /// Say what this run is doing
+    #[command(after_help = work::STATUS_EXAMPLES)]
+    Status(WordArgs),
+    /// Give a value back to whoever called this run
+    #[command(after_help = work::RETURN_EXAMPLES)]
+    Return(WordArgs),
+    /// Ask for this run to be run again
+    #[command(after_help = work::RERUN_EXAMPLES)]
+    Rerun,
+    /// Call another agent from this run
+    #[command(after_help = work::CALL_EXAMPLES)]
+    Call(CallArgs),
     /// See it work in seconds: real processes, in a folder that is removed afterwards
     #[command(after_help = DEMO_EXAMPLES)]
     Demo,

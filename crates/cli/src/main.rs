@@ -16,12 +16,14 @@
 //! | `init`, `check`, `config` | beginning a project; what is in it, and what is wrong with it |
 //! | `up` | the daemon of a project |
 //! | `work`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
+//! | `agent` | what an agent says from inside its run |
 //! | `demo` | the tour |
 //! | `answer` | refusals as answers |
 //! | `say`, `progress` | what people and programs get to see |
 //! | `interrupt` | being told to stop |
 //! | `span` | lengths of time |
 
+mod agent;
 mod answer;
 mod check;
 mod cli;
@@ -50,6 +52,7 @@ mod work;
 use std::process::ExitCode;
 
 use bell_api::exit;
+use bell_core::work::speak::Word;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
@@ -113,14 +116,22 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         Command::Init(args) => init::init(say, &args),
         Command::Check(args) => check::check(say, &args),
         Command::Config(command) => config::config(say, &command),
-        Command::Up(args) => up::up(say, open::given(cli.globals.store).as_deref(), &args).await,
-        Command::Run(args) => work::run(say, open::given(cli.globals.store).as_deref(), &args).await,
-        Command::Runs(args) => work::runs(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Up(args) => up::up(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Run(args) => work::run(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Runs(args) => work::runs(say, given(&cli.globals).as_deref(), &args).await,
         Command::Logs(args) => work::logs(say, &args).await,
-        Command::Pause(args) => steer::pause(say, open::given(cli.globals.store).as_deref(), &args).await,
-        Command::Resume(args) => steer::resume(say, open::given(cli.globals.store).as_deref(), &args).await,
-        Command::Kill(args) => steer::kill(say, open::given(cli.globals.store).as_deref(), &args).await,
-        Command::Queue(args) => steer::queue(say, open::given(cli.globals.store).as_deref(), &args).await,
+        Command::Pause(args) => steer::pause(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Resume(args) => steer::resume(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Kill(args) => steer::kill(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Queue(args) => steer::queue(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Status(args) => {
+            agent::speak(say, given(&cli.globals).as_deref(), Word::Status(args.text)).await
+        }
+        Command::Return(args) => {
+            agent::speak(say, given(&cli.globals).as_deref(), Word::Return(args.text)).await
+        }
+        Command::Rerun => agent::speak(say, given(&cli.globals).as_deref(), Word::Rerun).await,
+        Command::Call(args) => agent::call(say, given(&cli.globals).as_deref(), &args).await,
         Command::Demo => demo::demo(say).await,
         Command::Actor(args) => demo::actor(&args, cli.globals.store.as_deref()).await,
         Command::Completions { shell } => docs::completions(shell),
@@ -129,6 +140,10 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         Command::Become(_) | Command::VerifyWorker => Ok(exit::USAGE),
     };
     result.unwrap_or_else(|refusal| say.refuse(&refusal))
+}
+
+fn given(globals: &Globals) -> Option<String> {
+    open::given(globals.store.clone())
 }
 
 fn scene(say: &Say, globals: &Globals) -> Result<Scene, Refusal> {

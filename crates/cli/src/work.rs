@@ -109,7 +109,7 @@ pub(crate) async fn run(say: &Say, store: Option<&str>, args: &RunAgentArgs) -> 
 }
 
 /// Waits until a job is over.
-async fn over(coord: &Coord, id: &JobId) -> Result<(Fate, Option<String>), Refusal> {
+pub(crate) async fn over(coord: &Coord, id: &JobId) -> Result<(Fate, Option<String>), Refusal> {
     loop {
         let Some((job, version)) = coord.job(id).await? else {
             return Err(Refusal::new(Outcome::NotFound, format!("job {id} is gone"), "Look at bell runs."));
@@ -121,7 +121,7 @@ async fn over(coord: &Coord, id: &JobId) -> Result<(Fate, Option<String>), Refus
     }
 }
 
-fn told(fate: &Fate, returned: Option<&str>) -> String {
+pub(crate) fn told(fate: &Fate, returned: Option<&str>) -> String {
     let words = match fate {
         Fate::Ended { end } => format!("{end}: {}", end.advice()),
         Fate::Dropped => "dropped: the queue was full, and it was the oldest".to_owned(),

@@ -189,6 +189,61 @@ fn waiting_jobs_can_be_cancelled_and_cleared() {
 }
 
 #[test]
+fn an_agent_calls_another_and_gets_what_it_returned() {
+    let place = project("bell return \"$(bell call helper --context '{\"n\": 2}' --wait)\"", "");
+    add_agent(&place, "helper", "bell status working; bell return \"got $(cat $BELL_TRIGGER_FILE)\"", "");
+    let daemon = place.start(&["up"]);
+    let returned = run(&place)["returned"].as_str().unwrap().to_owned();
+    assert!(returned.starts_with("got {") && returned.contains("\"n\":2"), "{returned}");
+    assert!(returned.contains("\"trigger\":\"call\""), "{returned}");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn calls_that_could_go_on_for_ever_are_refused() {
+    let place = project(
+        "bell call worker; echo self $? > $PWD/self.txt; bell call nobody; echo unknown $? > $PWD/unknown.txt",
+        "",
+    );
+    add_agent(&place, "ping", "bell call pong --wait || echo refused > $PWD/refused.txt", "");
+    add_agent(&place, "pong", "bell call ping --wait", "scale = 4");
+    let daemon = place.start(&["up"]);
+    run(&place);
+    assert_eq!(place.until_file("self.txt"), "self 4\n");
+    assert_eq!(place.until_file("unknown.txt"), "unknown 4\n");
+    place.run(&["run", "ping"]).expect(0);
+    eventually("a queue stands still or the depth is reached", || {
+        place.path("refused.txt").exists()
+            || place.json(&["queue", "list"]).to_string().contains("\"waiting\":1")
+    });
+    daemon.signal(Signal::TERM);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+}
+
+#[test]
+fn a_run_that_asks_is_run_again_until_it_no_longer_asks() {
+    let place = project("echo x >> $PWD/times.txt; [ $(wc -l < $PWD/times.txt) -ge 3 ] || bell rerun", "");
+    let daemon = place.start(&["up"]);
+    assert_eq!(run(&place)["fate"]["end"]["end"], "completed");
+    assert_eq!(fs::read_to_string(place.path("times.txt")).unwrap().lines().count(), 3);
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn outside_of_a_run_an_agents_commands_fail_closed() {
+    let place = project("true", "");
+    place.run(&["status", "x"]).expect(3);
+    place.run(&["rerun"]).expect(3);
+    place.run(&["call", "worker"]).expect(3);
+    let mut command = place.command(&["return", "x"]);
+    command.env_remove("BELL_STORE");
+    support::finish(command).expect(6);
+}
+
+#[test]
 fn a_new_project_has_nothing_wrong_and_its_agents_run() {
     let place = Place::sqlite();
     place.run(&["init", "fleet"]).expect(0);

@@ -82,6 +82,52 @@ pub(crate) struct KillArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct WordArgs {
+    /// The words
+    pub(crate) text: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CallArgs {
+    /// The agent to call
+    pub(crate) agent: String,
+    /// What to tell it, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) context: Option<String>,
+    /// Wait until it is done, and print what it returned
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The folder of the project
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+pub(super) const STATUS_EXAMPLES: &str = "\
+Works inside a run. Exit codes: 0 noted, 3 this is no run, 6 nobody to tell, 7 the run has ended.
+
+Examples:
+  bell status 'reading issue 42'";
+
+pub(super) const RETURN_EXAMPLES: &str = "\
+Works inside a run. The last value counts; whoever called the agent gets it when the run has ended.
+
+Examples:
+  bell return '{\"merged\": true}'";
+
+pub(super) const RERUN_EXAMPLES: &str = "\
+Works inside a run by schedule or by hand: once it has completed, it is run again at once, max_reruns times in a row at
+most.
+
+Examples:
+  bell rerun";
+
+pub(super) const CALL_EXAMPLES: &str = "\
+Works inside a run. A busy agent queues the call. With --wait the exit code is 0 if it completed, 1 if it did not.
+
+Examples:
+  bell call reviewer --context '{\"number\": 42}' --wait";
+
+#[derive(Args, Debug)]
 pub(crate) struct QueueArgs {
     /// The folder of the project
     #[arg(long, value_name = "DIR", default_value = ".", global = true)]
