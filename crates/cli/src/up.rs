@@ -105,6 +105,10 @@ fn not_up(error: &UpError) -> Refusal {
             error.to_string(),
             "Stop the other one, or use bell run: it works with the one that is there.",
         ),
+        UpError::Unsupported(_) => Refusal::invalid(
+            error.to_string(),
+            "Remove `locks` from config.toml: the store of the project has them.",
+        ),
         UpError::Disk { .. } => {
             Refusal::unavailable(error.to_string(), "Look at the rights of the project's folder.")
         }

@@ -244,6 +244,38 @@ fn outside_of_a_run_an_agents_commands_fail_closed() {
 }
 
 #[test]
+fn what_is_not_there_yet_is_refused_and_not_left_out() {
+    let place = project("true", "model = \"large\"");
+    let daemon = place.start(&["up"]);
+    let ran = place.run(&["--json", "run", "worker", "--wait"]).expect(1);
+    assert!(ran.json()["fate"]["end"]["reason"].as_str().unwrap().contains("the model \"large\""), "{ran:?}");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+    fs::write(place.path("config.toml"), "locks = \"memory:\"\n").unwrap();
+    assert!(place.run(&["up"]).expect(4).err.contains("locks in another store"));
+}
+
+#[test]
+fn an_agent_in_a_container_is_run_by_its_engine() {
+    let place = project("echo never here", "container = { image = \"agents\" }");
+    let bin = place.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let engine = "#!/bin/sh\n[ \"$1\" = run ] && echo \"engine ran: $*\"\nexit 0\n";
+    fs::write(bin.join("docker"), engine).unwrap();
+    fs::set_permissions(bin.join("docker"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = place.command(&["up"]);
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let daemon = support::start(command);
+    run(&place);
+    let name = place.json(&["runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
+    let log = place.run(&["logs", &name]).expect(0).out;
+    assert!(log.contains("engine ran: run") && log.contains("agents"), "{log}");
+    assert!(!log.contains("never here"), "{log}");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
 fn a_new_project_has_nothing_wrong_and_its_agents_run() {
     let place = Place::sqlite();
     place.run(&["init", "fleet"]).expect(0);

@@ -67,6 +67,9 @@ pub enum UpError {
         /// Why not.
         error: io::Error,
     },
+    /// The project asks for something that is not there yet.
+    #[error("could not start: {0}")]
+    Unsupported(&'static str),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] Denied),
@@ -117,6 +120,9 @@ impl Daemon {
         if loaded.agents.is_empty() {
             let problems = loaded.problems.clone();
             return Err(UpError::Project { folder: options.project.clone(), problems });
+        }
+        if loaded.settings.locks.is_some() {
+            return Err(UpError::Unsupported("locks in another store than the runs are not there yet"));
         }
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;

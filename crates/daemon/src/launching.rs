@@ -10,6 +10,7 @@ use bell_project::agent::{Agent, Program};
 use bell_project::load::CONFIG_BYTES_MAX;
 use bell_project::settings::{self, Keep};
 use bell_project::template::render;
+use bell_runner::container::{Container, Mount, MountAccess};
 use bell_runner::env::Environment;
 use bell_runner::handle::SupervisorHandle;
 use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, Worktree};
@@ -25,6 +26,10 @@ use crate::supervisor::Warrant;
 const PROMPT_FILE: &str = "prompt.md";
 const TRIGGER_FILE: &str = "trigger.json";
 const PARAMS_FILE: &str = "params.json";
+
+/// What the command of a container engine needs of the daemon's environment.
+const ENGINE_VARIABLES: &[&str] =
+    &["PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "TMPDIR"];
 
 /// Starts the run of a claim. The words of a refusal read after «could not».
 pub(crate) async fn launch(
@@ -62,6 +67,13 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
         file(TRIGGER_FILE, context.to_string()),
         file(PARAMS_FILE, serde_json::to_string(&agent.settings.params).unwrap_or_default()),
     ];
+    launch.container = agent.settings.container.as_ref().map(|wanted| container(site, wanted));
+    if let Some(model) = &agent.settings.model {
+        // Better not at all than with another model than the one that was asked for.
+        return Err(format!(
+            "use the model {model:?}: no preset takes one yet; name it in the command instead"
+        ));
+    }
     match &agent.program {
         Program::Preset(name) => preset(site, name, &words, &mut launch)?,
         program => launch.argv = argv(site, agent, program),
@@ -164,6 +176,24 @@ fn landlock(site: &Site, paths: &settings::Paths, agent_dir: &Path) -> Landlock 
     let mut write = absolute(&paths.write);
     write.push(agent_dir.to_owned());
     Landlock { read: absolute(&paths.read), write, system: true }
+}
+
+/// The container sees the project at the place it has here, and nothing else of this machine.
+fn container(site: &Site, wanted: &settings::Container) -> Container {
+    let engine = match wanted.runtime {
+        settings::Runtime::Docker => "docker",
+        settings::Runtime::Podman => "podman",
+    };
+    let project = site.folder.path().to_owned();
+    let engine_env =
+        ENGINE_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    Container {
+        engine: engine.to_owned(),
+        engine_env: engine_env.collect(),
+        image: wanted.image.clone(),
+        mounts: vec![Mount { from: project.clone(), to: project, access: MountAccess::Write }],
+        network: None,
+    }
 }
 
 fn worktree(site: &Site, wanted: &settings::Worktree) -> Worktree {
