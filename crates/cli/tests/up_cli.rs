@@ -206,20 +206,18 @@ fn calls_that_could_go_on_for_ever_are_refused() {
         "bell call worker; echo self $? > $PWD/self.txt; bell call nobody; echo unknown $? > $PWD/unknown.txt",
         "",
     );
-    add_agent(&place, "ping", "bell call pong --wait || echo refused > $PWD/refused.txt", "");
+    add_agent(&place, "ping", "bell call pong --wait || echo refused >> $PWD/refused.txt", "scale = 4");
     add_agent(&place, "pong", "bell call ping --wait", "scale = 4");
     let daemon = place.start(&["up"]);
     run(&place);
     assert_eq!(place.until_file("self.txt"), "self 4\n");
     assert_eq!(place.until_file("unknown.txt"), "unknown 4\n");
-    place.run(&["run", "ping"]).expect(0);
-    eventually("a queue stands still or the depth is reached", || {
-        place.path("refused.txt").exists()
-            || place.json(&["queue", "list"]).to_string().contains("\"waiting\":1")
-    });
+    place.json(&["run", "ping", "--wait"]);
+    // The fourth call in a row is refused; so the second ping hears that its pong failed, and no other.
+    assert_eq!(place.until_file("refused.txt"), "refused\n");
+    assert_eq!(ends(&place).len(), 5, "worker, ping, pong, ping, pong");
     daemon.signal(Signal::TERM);
-    daemon.signal(Signal::TERM);
-    daemon.end();
+    daemon.end().expect(0);
 }
 
 #[test]
@@ -273,6 +271,36 @@ fn an_agent_in_a_container_is_run_by_its_engine() {
     assert!(!log.contains("never here"), "{log}");
     daemon.signal(Signal::TERM);
     daemon.end().expect(0);
+}
+
+#[test]
+fn an_agent_that_is_added_or_changed_while_the_daemon_runs_is_taken_up() {
+    let place = project("echo old", "");
+    let daemon = place.start(&["up"]);
+    run(&place);
+    add_agent(&place, "late", "echo late", "");
+    assert_eq!(place.json(&["run", "late", "--wait"])["fate"]["end"]["end"], "completed");
+    add_agent(&place, "worker", "echo new", "timeout = \"5m\"");
+    eventually("the new script runs", || {
+        run(&place);
+        let name = place.json(&["runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
+        place.run(&["logs", &name]).out == "new\n"
+    });
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_full_queue_drops_its_oldest_job_or_refuses_the_new_one_as_configured() {
+    let place = project("true", "work_queue_size = 2");
+    add_agent(&place, "strict", "true", "work_queue_size = 1\noverflow = \"reject\"");
+    let jobs: Vec<String> =
+        (0..3).map(|_| place.json(&["run", "worker"])["job"].as_str().unwrap().to_owned()).collect();
+    let undone = place.json(&["queue", "undone"]);
+    assert_eq!(undone["undone"][0]["job"], jobs[0].as_str());
+    assert_eq!(undone["undone"][0]["fate"]["fate"], "dropped");
+    place.run(&["run", "strict"]).expect(0);
+    place.run(&["run", "strict"]).expect(1);
 }
 
 #[test]
