@@ -24,7 +24,7 @@ pub(crate) use project::{CheckArgs, ConfigCommand, InitArgs, ShowConfigArgs};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use work::{
     CallArgs, HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs,
-    UpArgs, WordArgs,
+    StatArgs, UpArgs, WordArgs,
 };
 
 /// Locks with fences for agents, scripts and fleets
@@ -87,6 +87,9 @@ pub(crate) enum Command {
     /// Have an agent run now, or as soon as a runner is free
     #[command(after_help = work::RUN_EXAMPLES)]
     Run(RunAgentArgs),
+    /// Show how the fleet stands: what runs, what waits, what is due next
+    #[command(after_help = work::STAT_EXAMPLES)]
+    Stat(StatArgs),
     /// Show what runs and what ran, the latest first
     #[command(after_help = work::RUNS_EXAMPLES)]
     Runs(RunsArgs),

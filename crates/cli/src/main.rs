@@ -15,7 +15,7 @@
 //! | `verify` | what the store can promise, proved on it |
 //! | `init`, `check`, `config` | beginning a project; what is in it, and what is wrong with it |
 //! | `up` | the daemon of a project |
-//! | `work`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
+//! | `work`, `stat`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
 //! | `agent` | what an agent says from inside its run |
 //! | `demo` | the tour |
 //! | `answer` | refusals as answers |
@@ -43,6 +43,7 @@ mod saved;
 mod say;
 mod session;
 mod span;
+mod stat;
 mod steer;
 mod store;
 mod up;
@@ -119,6 +120,7 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         Command::Up(args) => up::up(say, given(&cli.globals).as_deref(), &args).await,
         Command::Run(args) => work::run(say, given(&cli.globals).as_deref(), &args).await,
         Command::Runs(args) => work::runs(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Stat(args) => stat::stat(say, given(&cli.globals).as_deref(), &args).await,
         Command::Logs(args) => work::logs(say, &args).await,
         Command::Pause(args) => steer::pause(say, given(&cli.globals).as_deref(), &args).await,
         Command::Resume(args) => steer::resume(say, given(&cli.globals).as_deref(), &args).await,

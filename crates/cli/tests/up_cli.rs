@@ -304,6 +304,27 @@ fn a_full_queue_drops_its_oldest_job_or_refuses_the_new_one_as_configured() {
 }
 
 #[test]
+fn how_the_fleet_stands_can_be_seen_with_and_without_a_daemon() {
+    let script = "echo up > $PWD/up.txt; while [ ! -e $PWD/go ]; do sleep 0.05; done";
+    let place = project(script, "schedule = \"0 0 1 1 *\"");
+    place.run(&["run", "worker"]).expect(0);
+    place.run(&["run", "worker"]).expect(0);
+    let stat = place.json(&["stat"]);
+    let agent = &stat["agents"][0];
+    assert_eq!((&stat["daemons"], &agent["running"], &agent["waiting"]), (&0.into(), &0.into(), &2.into()));
+    assert!(agent["next"].as_str().unwrap().ends_with("-01-01T00:00:00Z"), "{agent}");
+    let daemon = place.start(&["up"]);
+    place.until_file("up.txt");
+    let stat = place.json(&["stat"]);
+    let agent = &stat["agents"][0];
+    assert_eq!((&stat["daemons"], &agent["running"], &agent["waiting"]), (&1.into(), &1.into(), &1.into()));
+    fs::write(place.path("go"), "").unwrap();
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+    assert_eq!(place.json(&["stat"])["daemons"], 0);
+}
+
+#[test]
 fn a_new_project_has_nothing_wrong_and_its_agents_run() {
     let place = Place::sqlite();
     place.run(&["init", "fleet"]).expect(0);

@@ -192,7 +192,7 @@ impl Daemon {
     }
 
     async fn clear_queues(&self) -> Result<usize, Denied> {
-        if self.site.coord.show(&nodes_key()?).await?.holders.len() > 1 {
+        if nodes(&self.site.coord).await? > 1 {
             return Ok(0);
         }
         let mut cleared = 0;
@@ -214,6 +214,14 @@ pub fn store_url(given: Option<&str>, loaded: &Loaded, place: &Place) -> String 
 /// Every daemon holds this key, shared: who holds it is who is there.
 fn nodes_key() -> Result<Key, Denied> {
     Key::parse("bell://fleet/nodes").map_err(|error| Denied::Invalid(error.to_string()))
+}
+
+/// How many daemons are there, on any machine.
+///
+/// # Errors
+/// If the store can't be read.
+pub async fn nodes(coord: &Coord) -> Result<usize, Denied> {
+    Ok(coord.show(&nodes_key()?).await?.holders.len())
 }
 
 async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {

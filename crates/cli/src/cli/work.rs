@@ -37,6 +37,20 @@ pub(crate) struct RunsArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct StatArgs {
+    /// The folder of the project
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+}
+
+pub(super) const STAT_EXAMPLES: &str = "\
+Works while the daemon is down.
+
+Examples:
+  bell stat
+  bell stat projects/triage --json";
+
+#[derive(Args, Debug)]
 pub(crate) struct LogsArgs {
     /// The run
     pub(crate) run: String,
