@@ -9,7 +9,7 @@
 //! | [`agent`] | how an agent is named |
 //! | [`job`] | what is stored of a job |
 //! | [`run`] | what is stored of a run, and how it can end |
-//! | [`line`] | what is stored of an agent's queue, and of everything that runs |
+//! | [`line`](mod@line) | what is stored of an agent's queue, and of everything that runs |
 //! | [`row`] | which records there are |
 //! | [`accept`](mod@accept) | taking a job on |
 //! | [`fire`](mod@fire) | whether a cron tick becomes a job |
