@@ -62,6 +62,8 @@ fn http_exit_code_and_mcp_agree_on_what_success_is() {
 fn every_exit_code_of_an_outcome_is_in_the_table_of_exit_codes() {
     for row in TABLE {
         assert!(exit::TABLE.iter().any(|(code, _)| *code == row.exit), "{}", row.word);
+        let is_silence = row.word == "unreachable";
+        assert_eq!(row.exit == exit::UNREACHABLE, is_silence, "without an answer there is no other outcome");
         assert_ne!(row.exit, exit::USAGE, "a command line that can't be read has no outcome");
     }
 }

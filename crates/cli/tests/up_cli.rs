@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Place, eventually};
 
@@ -154,6 +154,24 @@ fn a_run_that_is_killed_leaves_no_process_and_no_lock() {
     assert!(place.is_free("deploy://api-prod"));
     place.run(&["kill", &name]).expect(2);
     place.run(&["kill", "nobody-0000000000"]).expect(2);
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+}
+
+#[test]
+fn a_run_whose_supervisor_is_killed_is_lost_and_leaves_neither_process_nor_lock() {
+    let script = "setsid sleep 1000 & echo $! > $PWD/child.txt; echo $PPID > $PWD/supervisor.txt; wait";
+    let place = project(script, "locks = [\"deploy://api-prod\"]");
+    let daemon = place.start(&["up"]);
+    place.run(&["run", "worker"]).expect(0);
+    let child = place.until_file("child.txt");
+    let supervisor = place.until_file("supervisor.txt");
+    let supervisor = Pid::from_raw(supervisor.trim().parse().unwrap()).unwrap();
+    kill_process(supervisor, Signal::KILL).unwrap();
+    eventually("it ends as lost", || ends(&place) == ["lost"]);
+    let gone = || !std::path::Path::new(&format!("/proc/{}", child.trim())).exists();
+    eventually("nothing of it is left", gone);
+    assert!(place.is_free("deploy://api-prod"));
     daemon.signal(Signal::TERM);
     daemon.end().expect(0);
 }
