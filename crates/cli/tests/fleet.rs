@@ -90,6 +90,23 @@ fn two_daemons_on_one_store_share_the_work_and_the_caps() {
 }
 
 #[test]
+fn a_daemon_that_was_stopped_for_longer_than_its_session_lasts_is_there_again() {
+    let place = Place::sqlite();
+    project(&place, &place.path("ledger.txt"), "");
+    let mut daemon = place.start(&["up"]);
+    daemon.line();
+    assert_eq!(place.json(&["stat"])["daemons"], 1);
+    daemon.pause();
+    eventually("it is taken for gone", || place.json(&["stat"])["daemons"] == 0);
+    daemon.signal(Signal::CONT);
+    eventually("it is back", || place.json(&["stat"])["daemons"] == 1);
+    assert_eq!(place.json(&["run", "worker", "--wait"])["fate"]["end"]["end"], "completed");
+    daemon.signal(Signal::TERM);
+    daemon.end().expect(0);
+    assert_eq!(place.json(&["stat"])["daemons"], 0);
+}
+
+#[test]
 fn a_daemon_that_is_killed_again_and_again_loses_nothing_and_runs_nothing_twice_in_silence() {
     let place = Place::sqlite();
     let ledger = place.path("ledger.txt");

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::key::Key;
@@ -33,6 +34,9 @@ use crate::place::Place;
 use crate::site::Site;
 use crate::timer::keep_time;
 use crate::watching::Runs;
+
+/// Between two tries at a store that does not answer.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -90,8 +94,9 @@ pub struct Daemon {
     sources: JoinSet<()>,
     claiming: JoinSet<()>,
     no_more_claims: CancellationToken,
-    /// Shows that this node lives.
-    presence: Session,
+    /// Shows that this node is there.
+    presence: JoinSet<()>,
+    leaving: CancellationToken,
     _watch: Watch,
     _occupied: File,
 }
@@ -152,7 +157,20 @@ impl Daemon {
         sources.spawn(keep_time(Arc::clone(&site)));
         sources.spawn(keep_house(Arc::clone(&site)));
         claiming.spawn(keep_claiming(Arc::clone(&site), Arc::clone(&runs), no_more_claims.clone()));
-        Self { site, runs, sources, claiming, no_more_claims, presence, _watch: watch, _occupied: occupied }
+        let leaving = CancellationToken::new();
+        let mut shown = JoinSet::new();
+        shown.spawn(keep_presence(Arc::clone(&site), presence, leaving.clone()));
+        Self {
+            site,
+            runs,
+            sources,
+            claiming,
+            no_more_claims,
+            presence: shown,
+            leaving,
+            _watch: watch,
+            _occupied: occupied,
+        }
     }
 
     /// What the daemon works with.
@@ -187,7 +205,8 @@ impl Daemon {
             self.runs.interrupt_all();
             self.runs.all_over().await;
         }
-        self.site.coord.end(&self.presence).await?;
+        self.leaving.cancel();
+        while self.presence.join_next().await.is_some() {}
         Ok(Stopped { cleared: cleared?, interrupted })
     }
 
@@ -236,6 +255,26 @@ async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {
     let ask = Ask::new(nodes_key()?).shared().ttl(Ttl::MAX);
     coord.acquire(&session, &ask).await?;
     Ok(session)
+}
+
+/// Stays there until told to leave. A daemon that was stopped for longer than its session lasts comes back.
+async fn keep_presence(site: Arc<Site>, mut session: Session, leaving: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = leaving.cancelled() => break,
+            () = session.over() => {}
+        }
+        match show_presence(&site.coord, &site.node).await {
+            Ok(again) => session = again,
+            Err(error) => {
+                tracing::warn!(%error, "could not show that this node is there");
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+    if let Err(error) = site.coord.end(&session).await {
+        tracing::warn!(%error, "could not say that this node leaves; its session lapses");
+    }
 }
 
 fn node_name() -> String {
