@@ -5,7 +5,8 @@
 //!        │                                       ▲                                       │
 //!        └── watch ─▶ the project as it is now   └── calls, reruns, retries ◀── coord::finish
 //! ```
-//! Each arrow goes through the store: a part that dies takes nothing with it.
+//! What is due, claimed, begun and ended is in the store, and a run directory tells what was started; so a part that
+//! dies takes nothing with it.
 
 use std::fs::File;
 use std::io;

@@ -72,7 +72,7 @@ impl Coord {
         };
         let session = Session::new(who, Keep::Attended)?;
         loop {
-            let born = session.unborn(self).await?.ok_or(Denied::Unauthorized)?;
+            let born = session.unborn(self).await?.ok_or_else(stored_before)?;
             let runner = Runner {
                 run: run.clone(),
                 session: session.id().clone(),
@@ -214,6 +214,11 @@ impl Coord {
             }
         }
     }
+}
+
+/// Can't be: its session was made a moment ago and is stored by the claim alone.
+fn stored_before() -> Denied {
+    Denied::Invalid("the session of a new run was stored before".to_owned())
 }
 
 /// A fresh name for a run: its agent's, and ten random digits. The commit that makes it expects that nobody has it.
