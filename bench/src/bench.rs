@@ -16,7 +16,6 @@ pub(crate) enum Pace {
     /// For a first impression.
     Quick,
     /// To see that it works; the numbers mean nothing.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests are in such a hurry"))]
     Smoke,
 }
 

@@ -1,4 +1,4 @@
-//! How fast locks are on this machine, beside what its disk can do in the same run.
+//! How fast locks and the scheduler are on this machine, beside what its disk can do in the same run.
 //!
 //! | module | what is measured, or what for |
 //! | --- | --- |
@@ -9,6 +9,10 @@
 //! | `bytes` | what a held lock takes |
 //! | `deadlock` | looking for a cycle among 10,000 who wait |
 //! | `recipes` | Redis, PostgreSQL and etcd, beside their own recipes |
+//! | `scheduler` | the daemon: triggers, starts, idling, queues |
+//! | `webhooks` | deliveries over HTTP |
+//! | `http` | locks over HTTP, beside an empty handler |
+//! | `folder` | claims from a queue in a folder, beside `mv` and SQLite |
 //! | `targets` | whether the goals are met; it never fails |
 //! | `bench`, `stores`, `worker` | the folder and pace of a run; opening stores; other processes |
 //! | `figures`, `table` | percentiles; Markdown |
@@ -17,14 +21,18 @@ mod bench;
 mod bytes;
 mod deadlock;
 mod figures;
+mod folder;
 mod handover;
+mod http;
 mod limits;
 mod pairs;
 mod recipes;
 mod requests;
+mod scheduler;
 mod stores;
 mod table;
 mod targets;
+mod webhooks;
 mod worker;
 
 use std::path::PathBuf;
@@ -37,7 +45,7 @@ use bench::{Bench, Pace};
 use table::Table;
 use targets::Target;
 
-/// Measures locks on this machine. Prints Markdown, or JSON.
+/// Measures locks and the scheduler on this machine. Prints Markdown, or JSON.
 #[derive(Parser)]
 struct Args {
     /// What to measure.
@@ -55,6 +63,9 @@ struct Args {
     /// Measures recipes on this server only.
     #[arg(long, value_enum)]
     engine: Option<recipes::Engine>,
+    /// The `bell` that the scheduler is measured with; the one beside this program, if not given.
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// Carries out an order of another process of this program.
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -70,6 +81,10 @@ enum Topic {
     Bytes,
     Deadlock,
     Recipes,
+    Scheduler,
+    Webhooks,
+    Folder,
+    Http,
 }
 
 /// Everything that was measured.
@@ -82,6 +97,10 @@ struct Report {
     bytes: Option<Vec<bytes::Bytes>>,
     deadlock: Option<Vec<deadlock::Check>>,
     recipes: Option<recipes::Recipes>,
+    scheduler: Option<scheduler::Scheduler>,
+    webhooks: Option<Vec<webhooks::Deliveries>>,
+    folder: Option<Vec<folder::Claims>>,
+    http: Option<http::Http>,
     targets: Vec<Target>,
 }
 
@@ -92,7 +111,7 @@ fn main() -> Result<()> {
     }
     let pace = if args.quick { Pace::Quick } else { Pace::Thorough };
     let bench = Bench::new(&args.folder, pace)?;
-    let report = measure(&bench, args.topic, args.engine)?;
+    let report = measure(&bench, &args)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -101,8 +120,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(bench: &Bench, topic: Topic, engine: Option<recipes::Engine>) -> Result<Report> {
-    let wants = |one: Topic| topic == one || topic == Topic::All;
+fn measure(bench: &Bench, args: &Args) -> Result<Report> {
+    let wants = |one: Topic| args.topic == one || args.topic == Topic::All;
     let mut report = Report::default();
     // Pairs are judged by the disk of the same run.
     if wants(Topic::Limits) || wants(Topic::Pairs) {
@@ -124,7 +143,19 @@ fn measure(bench: &Bench, topic: Topic, engine: Option<recipes::Engine>) -> Resu
         report.deadlock = Some(deadlock::measure(bench)?);
     }
     if wants(Topic::Recipes) {
-        report.recipes = Some(recipes::measure(bench, engine)?);
+        report.recipes = Some(recipes::measure(bench, args.engine)?);
+    }
+    if wants(Topic::Scheduler) {
+        report.scheduler = Some(scheduler::measure(bench, args.program.as_deref())?);
+    }
+    if wants(Topic::Webhooks) {
+        report.webhooks = Some(webhooks::measure(bench, args.program.as_deref())?);
+    }
+    if wants(Topic::Folder) {
+        report.folder = Some(folder::measure(bench)?);
+    }
+    if wants(Topic::Http) {
+        report.http = Some(http::measure(bench, args.program.as_deref())?);
     }
     report.targets = targets::judge(&report);
     Ok(report)
@@ -140,6 +171,10 @@ impl Report {
         tables.extend(self.bytes.as_deref().map(bytes::table));
         tables.extend(self.deadlock.as_deref().map(deadlock::table));
         tables.extend(self.recipes.iter().flat_map(recipes::tables));
+        tables.extend(self.scheduler.iter().flat_map(scheduler::tables));
+        tables.extend(self.webhooks.as_deref().map(webhooks::table));
+        tables.extend(self.folder.as_deref().map(folder::table));
+        tables.extend(self.http.iter().flat_map(http::tables));
         if !self.targets.is_empty() {
             tables.push(targets::table(&self.targets));
         }

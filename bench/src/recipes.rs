@@ -7,11 +7,12 @@
 //! | `hand` | what all of them can do: take a key, give it back |
 //! | `ours`, `redis`, `postgres`, `etcd` | how each does it |
 //! | `trips`, `wire` | round trips and bytes, counted by somebody in between |
-//! | `race` | pairs per second |
+//! | `race`, `cost` | pairs per second; the CPU that they take |
 //! | `passing` | hand-over |
 //! | `goals` | what should come out |
 
 mod contender;
+mod cost;
 mod etcd;
 mod goals;
 mod hand;

@@ -60,6 +60,11 @@ pub(crate) fn number(value: f64) -> String {
     format!("{sign}{grouped}{rest}")
 }
 
+/// A count as people read it.
+pub(crate) fn whole(count: usize) -> String {
+    if count < 100 { count.to_string() } else { number(count as f64) }
+}
+
 /// A number, or a dash where there is none.
 pub(crate) fn number_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), number)
@@ -76,6 +81,11 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn counts_have_no_fractions() {
+        assert_eq!([whole(0), whole(7), whole(100), whole(100_000)], ["0", "7", "100", "100,000"]);
     }
 
     #[test]

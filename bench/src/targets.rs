@@ -3,12 +3,16 @@
 use serde::Serialize;
 
 use crate::Report;
+use crate::folder;
 use crate::handover::{Between, Handover};
+use crate::http;
 use crate::pairs::{Pairs, Way};
 use crate::recipes;
 use crate::requests::{ACQUIRE, RELEASE, Requests};
+use crate::scheduler;
 use crate::stores::Make;
 use crate::table::{Table, number};
+use crate::webhooks;
 
 /// Pairs per second at 64 sessions on SQLite, in syncs of the disk.
 const PAIRS_PER_SYNC: f64 = 3.0;
@@ -47,6 +51,10 @@ pub(crate) fn judge(report: &Report) -> Vec<Target> {
         });
     }
     targets.extend(report.recipes.iter().flat_map(recipes::judge));
+    targets.extend(report.scheduler.iter().flat_map(scheduler::judge));
+    targets.extend(report.webhooks.iter().flat_map(|deliveries| webhooks::judge(deliveries)));
+    targets.extend(report.http.iter().flat_map(http::judge));
+    targets.extend(report.folder.iter().flat_map(|claims| folder::judge(claims)));
     targets
 }
 

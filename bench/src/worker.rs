@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{bytes, handover, pairs};
+use crate::{bytes, handover, http, pairs};
 
 /// What a worker is to do.
 #[derive(Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub(crate) enum Order {
     Pairs(pairs::Order),
     Handover(handover::Order),
     Bytes(bytes::Order),
+    Empty(http::empty::Order),
+    Served(http::served::Order),
 }
 
 /// A process that carries out an order. Dropped, it is killed.
@@ -36,6 +38,10 @@ impl Worker {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().context("could not read from the worker")?;
         Ok(Self { child, output: BufReader::new(output) })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn wait_until_ready(&mut self) -> Result<()> {
@@ -84,6 +90,8 @@ pub(crate) fn carry_out(order: &str) -> Result<()> {
         Order::Pairs(order) => serde_json::to_string(&order.carry_out()?),
         Order::Handover(order) => serde_json::to_string(&order.carry_out()?),
         Order::Bytes(order) => serde_json::to_string(&order.carry_out()?),
+        Order::Empty(order) => serde_json::to_string(&order.carry_out()?),
+        Order::Served(order) => serde_json::to_string(&order.carry_out()?),
     };
     println!("{}", result?);
     Ok(())

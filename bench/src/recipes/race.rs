@@ -16,6 +16,7 @@ use crate::stores;
 use crate::table::{Table, number};
 
 use super::contender::{Contender, Doors, Engine, How};
+use super::cost::Cost;
 use super::hand::AnyHand;
 
 /// What one contender did.
@@ -26,6 +27,7 @@ pub(crate) struct Race {
     /// In each round.
     per_second: Vec<f64>,
     latency: Spread,
+    cost: Cost,
 }
 
 pub(super) fn measure(bench: &Bench, doors: Doors, engine: Engine) -> Result<Vec<Race>> {
@@ -51,48 +53,62 @@ fn race(bench: &Bench, doors: Doors, engine: Engine, sessions: usize) -> Result<
         Pace::Smoke => (1, Duration::from_millis(20)),
     };
     let mut lanes: Vec<_> =
-        engine.contenders().into_iter().map(|contender| (contender, Vec::new(), Vec::new())).collect();
+        engine.contenders().into_iter().map(|contender| (contender, Lane::default())).collect();
     for _ in 0..rounds {
         lanes.reverse();
-        for (contender, rates, latencies_ns) in &mut lanes {
-            let (rate, more_ns) = bench.runtime.block_on(run(*contender, doors, sessions, span))?;
-            rates.push(rate);
-            latencies_ns.extend(more_ns);
+        for (contender, lane) in &mut lanes {
+            bench.runtime.block_on(run(*contender, doors, sessions, span, lane))?;
         }
     }
     if rounds % 2 == 1 {
         lanes.reverse();
     }
-    let race = |(contender, per_second, latencies_ns)| {
-        Some(Race { contender, sessions, per_second, latency: Spread::of(latencies_ns)? })
+    let race = |(contender, Lane { per_second, latencies_ns, cost })| {
+        Some(Race { contender, sessions, per_second, latency: Spread::of(latencies_ns)?, cost })
     };
     Ok(lanes.into_iter().filter_map(race).collect())
 }
 
-async fn run(contender: Contender, doors: Doors, sessions: usize, span: Duration) -> Result<(f64, Vec<u64>)> {
+/// What one contender has done so far.
+#[derive(Default)]
+struct Lane {
+    per_second: Vec<f64>,
+    latencies_ns: Vec<u64>,
+    cost: Cost,
+}
+
+/// One round of one contender.
+async fn run(
+    contender: Contender,
+    doors: Doors,
+    sessions: usize,
+    span: Duration,
+    lane: &mut Lane,
+) -> Result<()> {
     let mut hands = contender.hands(&doors, sessions).await?;
     for (number, hand) in hands.iter_mut().enumerate() {
         // The first request of a session stores the session too.
         hand.take(&key(number)?).await?;
         hand.give_back().await?;
     }
-    let begun = boottime();
+    let (begun, cost) = (boottime(), Cost::so_far());
     let mut tasks = Vec::new();
     for (number, hand) in hands.into_iter().enumerate() {
         tasks.push(tokio::spawn(repeat(hand, key(number)?, begun + span)));
     }
-    let mut latencies_ns = Vec::new();
-    let mut hands = Vec::new();
+    let (mut pairs, mut hands) = (0, Vec::new());
     for task in tasks {
         let (hand, own_ns) = task.await??;
-        latencies_ns.extend(own_ns);
+        pairs += own_ns.len();
+        lane.latencies_ns.extend(own_ns);
         hands.push(hand);
     }
-    let rate = per_second(latencies_ns.len(), boottime() - begun);
+    lane.per_second.push(per_second(pairs, boottime() - begun));
+    lane.cost = lane.cost.and(Cost::so_far().since(cost));
     for hand in hands {
         hand.leave().await?;
     }
-    Ok((rate, latencies_ns))
+    Ok(())
 }
 
 fn key(number: usize) -> Result<Key> {
@@ -140,6 +156,8 @@ pub(super) fn table(races: &[Race]) -> Table {
         "fastest round",
         "p50 µs",
         "p99 µs",
+        "client CPU µs",
+        "server CPU µs",
         "ours : theirs",
     ];
     let mut table = Table::new("Acquire and release beside the engines' own recipes", &columns);
@@ -148,6 +166,7 @@ pub(super) fn table(races: &[Race]) -> Table {
         let slowest = race.per_second.iter().copied().fold(f64::INFINITY, f64::min);
         let fastest = race.per_second.iter().copied().fold(0.0, f64::max);
         let share = share(races, engine, race.sessions, how).filter(|_| !how.is_ours());
+        let [client_us, server_us] = race.cost.each_us(race.latency.samples);
         table.row(vec![
             format!("{}: {}", engine.as_str(), how.as_str()),
             race.sessions.to_string(),
@@ -156,6 +175,8 @@ pub(super) fn table(races: &[Race]) -> Table {
             number(fastest),
             number(race.latency.p50_us),
             number(race.latency.p99_us),
+            number(client_us),
+            number(server_us),
             share.map_or_else(|| "–".to_owned(), |share| share.to_string()),
         ]);
     }

@@ -6,12 +6,22 @@
 //! | --- | --- |
 //! | [`outcome`] | how an act can end, in one table: word, HTTP status, exit code, MCP result, advice |
 //! | [`exit`] | the exit codes |
+//! | [`ask`] | what is asked of locks |
 //! | [`lock`] | answers about locks |
+//! | [`session`] | sessions of programs outside of any run |
+//! | [`run`] | what a run says of itself |
+//! | [`call`] | one agent calling another |
+//! | [`control`] | what operators ask and do |
 //! | [`token`] | the secret that proves a session, which only one answer may carry |
 //! | [`rfc3339`](mod@rfc3339) | a moment as text |
 
+pub mod ask;
+pub mod call;
+pub mod control;
 pub mod exit;
 pub mod lock;
 pub mod outcome;
 pub mod rfc3339;
+pub mod run;
+pub mod session;
 pub mod token;

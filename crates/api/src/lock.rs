@@ -9,20 +9,23 @@
 use bell_core::key::Key;
 use bell_core::lock::{Fence, Mode};
 use bell_core::session::{Identity, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 use crate::token::Token;
 
 /// The answer to renew, release, show, wait, break and a guarded write; most of the answer to acquire.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LockAnswer {
     /// How it ended.
     pub outcome: Outcome,
     /// The key in canonical form; null if what was given is not a key. The first, if several were asked for.
+    #[schemars(with = "Option<String>")]
     pub key: Option<Key>,
     /// The fence of `key`. If the caller holds it, the caller's; otherwise its holder's. For a guarded write,
     /// the fence that the write carried.
+    #[schemars(with = "Option<u64>")]
     pub fence: Option<Fence>,
     /// Who holds `key`.
     pub holder: Option<HolderAnswer>,
@@ -40,12 +43,16 @@ pub struct LockAnswer {
     /// How many sessions wait for `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u64>,
+    /// In the answer to show: who waits, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiters: Vec<WaiterAnswer>,
     /// If waiting would never end: who waits for what, as session, key, session, key and so on. Each key is
     /// blocked by the session after it, and the last one by the first session, which is the caller's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cycle: Vec<String>,
     /// If a guarded write was refused: the highest fence that the resource has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>")]
     pub seen_fence: Option<Fence>,
     /// What happened, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +75,7 @@ impl LockAnswer {
             shared_with: Vec::new(),
             already_held: false,
             waiting: None,
+            waiters: Vec::new(),
             cycle: Vec::new(),
             seen_fence: None,
             message: None,
@@ -76,8 +84,16 @@ impl LockAnswer {
     }
 }
 
+impl LockAnswer {
+    /// Everybody who holds `key`, each with its fence.
+    pub fn holders(&self) -> impl Iterator<Item = (&HolderAnswer, Option<Fence>)> {
+        let first = self.holder.iter().map(|holder| (holder, self.fence));
+        first.chain(self.shared_with.iter().map(|holder| (holder, holder.fence)))
+    }
+}
+
 /// The answer to acquire: the only one that carries the secret.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AcquireAnswer {
     /// What any answer about a lock says.
     #[serde(flatten)]
@@ -85,22 +101,26 @@ pub struct AcquireAnswer {
     /// Proves the session to renew and release. There only if the lock was granted to a session that was
     /// made for it.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "Token::serialize")]
+    #[schemars(with = "Option<String>")]
     pub token: Option<Token>,
 }
 
 /// One of several keys that were taken together.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KeyFence {
     /// The key in canonical form.
+    #[schemars(with = "String")]
     pub key: Key,
     /// Its fence: each key has its own.
+    #[schemars(with = "u64")]
     pub fence: Fence,
 }
 
 /// Who holds a lock, as anybody may know it. What is not known is null.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HolderAnswer {
     /// The session's id. It proves nothing.
+    #[schemars(with = "String")]
     pub session: SessionId,
     /// The agent that runs in it.
     pub agent: Option<String>,
@@ -113,6 +133,7 @@ pub struct HolderAnswer {
     /// Words for people.
     pub label: Option<String>,
     /// `exclusive` or `shared`.
+    #[schemars(with = "crate::ask::Mode")]
     pub mode: Mode,
     /// When it was granted: RFC 3339, UTC, to the millisecond. For people: it is reckoned from `held_ms` on
     /// the answering machine's wall clock.
@@ -121,6 +142,10 @@ pub struct HolderAnswer {
     pub held_ms: u64,
     /// How long it lasts unless renewed, in milliseconds.
     pub left_ms: u64,
+    /// The fence of its lease, where that is not the one that the answer is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>")]
+    pub fence: Option<Fence>,
 }
 
 impl HolderAnswer {
@@ -130,7 +155,7 @@ impl HolderAnswer {
         let Identity { agent, run, node, pid, label } = who;
         let Span { held_ms, left_ms } = span;
         let held_since = crate::rfc3339::rfc3339(wall_ms.saturating_sub(held_ms));
-        Self { session, agent, run, node, pid, label, mode, held_since, held_ms, left_ms }
+        Self { session, agent, run, node, pid, label, mode, held_since, held_ms, left_ms, fence: None }
     }
 }
 
@@ -144,12 +169,76 @@ pub struct Span {
 }
 
 /// The answer to list.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListAnswer {
     /// How it ended.
     pub outcome: Outcome,
     /// The locks that somebody holds, ordered by key; each reads like the answer to show.
     pub locks: Vec<LockAnswer>,
-    /// The limit was reached and there are more.
+    /// The limit was reached and there are more, after the last of these.
     pub more: bool,
+}
+
+/// Who waits for a lock, as anybody may know it. What is not known is null.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WaiterAnswer {
+    /// The session's id.
+    #[schemars(with = "String")]
+    pub session: SessionId,
+    /// The agent that runs in it.
+    pub agent: Option<String>,
+    /// The run of that agent.
+    pub run: Option<String>,
+    /// The machine.
+    pub node: Option<String>,
+    /// The process on that machine.
+    pub pid: Option<u32>,
+    /// Words for people.
+    pub label: Option<String>,
+    /// `exclusive` or `shared`.
+    #[schemars(with = "crate::ask::Mode")]
+    pub mode: Mode,
+    /// How long it has waited, in milliseconds.
+    pub waited_ms: u64,
+}
+
+impl WaiterAnswer {
+    /// A session that has waited so long.
+    pub fn new(session: SessionId, who: Identity, mode: Mode, waited_ms: u64) -> Self {
+        let Identity { agent, run, node, pid, label } = who;
+        Self { session, agent, run, node, pid, label, mode, waited_ms }
+    }
+
+    /// Who that is.
+    pub fn who(&self) -> Identity {
+        Identity {
+            agent: self.agent.clone(),
+            run: self.run.clone(),
+            node: self.node.clone(),
+            pid: self.pid,
+            label: self.label.clone(),
+        }
+    }
+}
+
+impl HolderAnswer {
+    /// Who that is.
+    pub fn who(&self) -> Identity {
+        Identity {
+            agent: self.agent.clone(),
+            run: self.run.clone(),
+            node: self.node.clone(),
+            pid: self.pid,
+            label: self.label.clone(),
+        }
+    }
+}
+
+/// The answer to looking for changes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ChangesAnswer {
+    /// How it ended: `listed` if something may have changed, `waiting` if nothing has.
+    pub outcome: Outcome,
+    /// What to look for changes after the next time.
+    pub revision: u64,
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exit;
@@ -37,7 +38,7 @@ pub enum Mcp {
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident $word:literal, $http:literal, $exit:ident, $mcp:ident, $next:literal;)*) => {
         /// How an act ended. The names and words are stable: programs match on them.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
         pub enum Outcome {
             $($(#[$doc])* #[serde(rename = $word)] $name,)*
         }
@@ -108,6 +109,9 @@ outcomes! {
     NotFound "not_found", 404, NOT_FOUND, Error, "Look at the name; if it is right, nothing has been written yet.";
     /// Nobody answered at all. Nothing was done.
     Unreachable "unreachable", 502, UNREACHABLE, Error, "Do not start the work: without an answer there is no lock.";
+    /// What was asked for has not come to be yet, and is still being waited for.
+    Waiting "waiting", 202, TIMED_OUT, Error,
+        "Call again at once with the same request id: the place in the queue is kept for a few seconds.";
 }
 
 impl Outcome {

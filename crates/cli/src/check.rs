@@ -52,10 +52,7 @@ pub(crate) fn check(say: &Say, args: &CheckArgs) -> Result<u8, Refusal> {
     let loaded = Loaded::load(&folder);
     let mut problems = Vec::new();
     let presets = presets(&folder, &mut problems)?;
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let around =
-        Surroundings { variable: &variable, has_user: &|user| passwd_has(&passwd, user), presets: &presets };
-    problems.extend(look(&folder, &loaded, &around));
+    problems.extend(problems_of(&folder, &loaded, &presets));
     let errors = problems.iter().filter(|problem| problem.is_error()).count();
     let answer = Answer {
         valid: errors == 0,
@@ -66,6 +63,15 @@ pub(crate) fn check(say: &Say, args: &CheckArgs) -> Result<u8, Refusal> {
     };
     let _ = say.answer(&answer, || lines(&answer));
     Ok(if errors == 0 { exit::OK } else { exit::BAD_REQUEST })
+}
+
+/// Everything that is wrong with a project, and around it on this machine.
+pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -> Vec<Problem> {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let names: Vec<String> = presets.names().map(str::to_owned).collect();
+    let around =
+        Surroundings { variable: &variable, has_user: &|user| passwd_has(&passwd, user), presets: &names };
+    look(folder, loaded, &around)
 }
 
 /// Opens the folder of a project.
@@ -83,8 +89,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The names of all presets: those that come with the program, and the project's own.
-fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Vec<String>, Refusal> {
+/// All presets: those that come with the program, and the project's own.
+pub(crate) fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Presets, Refusal> {
     let mut presets = Presets::built_in()
         .map_err(|error| Refusal::unavailable(format!("could not {error}"), "Install bell again."))?;
     for (file, _) in folder.list(PRESETS_FOLDER).unwrap_or_default() {
@@ -101,7 +107,7 @@ fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Vec<String>, 
             problems.push(problem.hint("Compare it with a preset that comes with Bellwether."));
         }
     }
-    Ok(presets.names().map(str::to_owned).collect())
+    Ok(presets)
 }
 
 fn checked(agent: &Agent) -> Checked<'_> {

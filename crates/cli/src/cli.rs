@@ -3,11 +3,19 @@
 //! Lengths of time and keys arrive as text and are read later, so that a wrong one is answered like any
 //! other refusal (an outcome, a hint, exit code 4) and not as a misunderstanding of the command line.
 
+mod agent;
+mod ask;
+mod audit;
 mod drill;
 mod fence;
+mod folder;
+mod keys;
 mod lock;
+mod mcp;
 mod project;
+mod short;
 mod verify;
+mod webhook;
 mod work;
 
 use std::ffi::OsString;
@@ -15,16 +23,31 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use agent::{CallArgs, CallCommand, WordArgs};
+pub(crate) use ask::{
+    DoctorArgs, EventsArgs, HistoryArgs, HistoryKind, LogsArgs, OutputStream, ReloadArgs, StatArgs, StopArgs,
+    WhyArgs,
+};
+pub(crate) use audit::{AuditArgs, AuditCommand};
 pub(crate) use drill::{DrillArgs, DrillWorkerArgs};
 pub(crate) use fence::{FenceCommand, PushArgs, ServeArgs, ShowArgs, WriteArgs};
-pub(crate) use lock::{
-    AcquireArgs, BreakArgs, KeyArgs, LockCommand, PrefixArgs, ReleaseArgs, RenewArgs, RunArgs, WaitArgs,
+pub(crate) use folder::{
+    DoctorCommand, DoctorFsArgs, ItemState, OutboxCleanArgs, OutboxCommand, OutboxDirArgs, OutboxPathArgs,
+    OutboxPutArgs, PublishArgs, QueueClaimArgs, QueueCommand, QueueDirArgs, QueueDoneArgs, QueueFailArgs,
+    QueueInitArgs, QueueJanitorArgs, QueueLsArgs, QueuePushArgs, QueueRequeueArgs, QueueWorkArgs,
 };
+pub(crate) use keys::{AddKeyArgs, KeyRole, KeysCommand};
+pub(crate) use lock::{
+    AcquireArgs, BreakArgs, KeyArgs, LockCommand, PrefixArgs, ReleaseArgs, RenewArgs, RunArgs, SessionArgs,
+    WaitArgs,
+};
+pub(crate) use mcp::{ClientName, InstallArgs, McpArgs, McpCommand};
 pub(crate) use project::{CheckArgs, ConfigCommand, InitArgs, ShowConfigArgs};
+pub(crate) use short::{Short, ShortCall, ShortWait};
 pub(crate) use verify::VerifyArgs;
+pub(crate) use webhook::{WebhookCommand, WebhookListArgs, WebhookOneArgs, WebhookTestArgs};
 pub(crate) use work::{
-    CallArgs, HoldArgs, KillArgs, LogsArgs, QueueArgs, QueueCommand, ResumeArgs, RunAgentArgs, RunsArgs,
-    StatArgs, UpArgs, WordArgs,
+    HoldArgs, JobsArgs, JobsCommand, KillArgs, ResumeArgs, RunAgentArgs, RunsArgs, ScaleArgs, UpArgs,
 };
 
 /// Locks with fences for agents, scripts and fleets
@@ -46,10 +69,18 @@ pub(crate) struct Globals {
     pub(crate) json: bool,
     /// Where the locks are: sqlite:PATH or file:FOLDER
     ///
-    /// Without it: $BELL_STORE; else bell.db in the nearest .bell folder, from here upwards; else one
+    /// Without it: inside a run whatever its supervisor keeps locks in; else $BELL_STORE; else bell.db in the nearest .bell folder, from here upwards; else one
     /// store for this user, in $XDG_STATE_HOME/bell or ~/.local/state/bell.
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
+    /// Ask this gateway instead of a store: http://HOST:PORT or unix:SOCKET. Else $BELL_GATEWAY
+    ///
+    /// For what operators ask and do. Without it, a project whose daemon runs is asked on its own socket.
+    #[arg(long = "url", value_name = "URL", global = true, conflicts_with = "store")]
+    pub(crate) gateway: Option<String>,
+    /// A file with the API key for --url. Else the key in $BELL_API_KEY
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -60,12 +91,21 @@ pub(crate) enum Command {
     /// Write files and push commits in a way that refuses whoever lost its lock
     #[command(subcommand, arg_required_else_help = true, after_help = fence::FENCE_EXAMPLES)]
     Fence(FenceCommand),
+    /// Share work between machines through a folder: claim by rename, fences, a janitor
+    #[command(subcommand, arg_required_else_help = true, after_help = folder::QUEUE_EXAMPLES)]
+    Queue(QueueCommand),
+    /// Have files or a folder appear whole, or not at all
+    #[command(after_help = folder::PUBLISH_EXAMPLES)]
+    Publish(PublishArgs),
+    /// Write below a folder of one's own, and read what all have written
+    #[command(subcommand, arg_required_else_help = true, after_help = folder::OUTBOX_EXAMPLES)]
+    Outbox(OutboxCommand),
     /// Look at the store
     #[command(subcommand, arg_required_else_help = true, after_help = STORE_EXAMPLES)]
     Store(StoreCommand),
-    /// Say what this store promises, what it can lose, and what to change
+    /// Say what this store promises and can lose, what this machine lacks for a project, and what to change
     #[command(after_help = drill::DOCTOR_EXAMPLES)]
-    Doctor,
+    Doctor(DoctorArgs),
     /// Pause and kill holders of locks on this store, and see that no stale write gets through
     #[command(after_help = drill::DRILL_EXAMPLES)]
     Drill(DrillArgs),
@@ -87,14 +127,29 @@ pub(crate) enum Command {
     /// Have an agent run now, or as soon as a runner is free
     #[command(after_help = work::RUN_EXAMPLES)]
     Run(RunAgentArgs),
+    /// Stop the daemon of a project
+    #[command(after_help = ask::STOP_EXAMPLES)]
+    Stop(StopArgs),
+    /// Have the daemon of a project read its files again, now
+    #[command(after_help = ask::RELOAD_EXAMPLES)]
+    Reload(ReloadArgs),
+    /// Say why something happened, or did not
+    #[command(after_help = ask::WHY_EXAMPLES)]
+    Why(WhyArgs),
+    /// Show what happened: triggers, runs, skips and drops, with the reasons
+    #[command(after_help = ask::HISTORY_EXAMPLES)]
+    History(HistoryArgs),
+    /// Follow what happens, as it happens
+    #[command(after_help = ask::EVENTS_EXAMPLES)]
+    Events(EventsArgs),
     /// Show how the fleet stands: what runs, what waits, what is due next
-    #[command(after_help = work::STAT_EXAMPLES)]
+    #[command(after_help = ask::STAT_EXAMPLES)]
     Stat(StatArgs),
     /// Show what runs and what ran, the latest first
     #[command(after_help = work::RUNS_EXAMPLES)]
     Runs(RunsArgs),
     /// Show what a run printed
-    #[command(after_help = work::LOGS_EXAMPLES)]
+    #[command(after_help = ask::LOGS_EXAMPLES)]
     Logs(LogsArgs),
     /// Let nothing new start, in the whole fleet or of one agent
     #[command(after_help = work::PAUSE_EXAMPLES)]
@@ -105,21 +160,36 @@ pub(crate) enum Command {
     /// End a run, with every process that it started
     #[command(after_help = work::KILL_EXAMPLES)]
     Kill(KillArgs),
+    /// Say how many of an agent may run at once, whatever its settings say
+    #[command(after_help = work::SCALE_EXAMPLES)]
+    Scale(ScaleArgs),
     /// Look after what waits, and what was not done
-    #[command(after_help = work::QUEUE_EXAMPLES)]
-    Queue(QueueArgs),
+    #[command(after_help = work::JOBS_EXAMPLES)]
+    Jobs(JobsArgs),
+    /// Try out what comes from outside
+    #[command(subcommand, arg_required_else_help = true, after_help = webhook::WEBHOOK_EXAMPLES)]
+    Webhook(WebhookCommand),
+    /// Say who may talk to the gateway
+    #[command(subcommand, arg_required_else_help = true, after_help = keys::KEYS_EXAMPLES)]
+    Keys(KeysCommand),
+    /// Show what operators did, and whether that record was touched
+    #[command(after_help = audit::AUDIT_EXAMPLES)]
+    Audit(AuditArgs),
     /// Say what this run is doing
-    #[command(after_help = work::STATUS_EXAMPLES)]
+    #[command(after_help = agent::STATUS_EXAMPLES)]
     Status(WordArgs),
     /// Give a value back to whoever called this run
-    #[command(after_help = work::RETURN_EXAMPLES)]
+    #[command(after_help = agent::RETURN_EXAMPLES)]
     Return(WordArgs),
     /// Ask for this run to be run again
-    #[command(after_help = work::RERUN_EXAMPLES)]
+    #[command(after_help = agent::RERUN_EXAMPLES)]
     Rerun,
     /// Call another agent from this run
-    #[command(after_help = work::CALL_EXAMPLES)]
+    #[command(after_help = agent::CALL_EXAMPLES)]
     Call(CallArgs),
+    /// Serve what a run or an operator can do as MCP tools, on standard input and output
+    #[command(after_help = mcp::MCP_EXAMPLES)]
+    Mcp(McpArgs),
     /// See it work in seconds: real processes, in a folder that is removed afterwards
     #[command(after_help = DEMO_EXAMPLES)]
     Demo,
@@ -148,6 +218,32 @@ pub(crate) enum Command {
     /// One of the processes of `bell verify`.
     #[command(name = "__verify-worker", hide = true)]
     VerifyWorker,
+}
+
+impl Command {
+    /// Whether it can be asked of a gateway. What can't must not be done to something else that is near.
+    pub(crate) fn may_ask_a_gateway(&self) -> bool {
+        matches!(
+            self,
+            Self::Lock(_)
+                | Self::Run(_)
+                | Self::Runs(_)
+                | Self::Stat(_)
+                | Self::Logs(_)
+                | Self::Stop(_)
+                | Self::Reload(_)
+                | Self::Events(_)
+                | Self::Why(_)
+                | Self::History(_)
+                | Self::Pause(_)
+                | Self::Resume(_)
+                | Self::Kill(_)
+                | Self::Scale(_)
+                | Self::Jobs(_)
+                | Self::Mcp(_)
+                | Self::Webhook(WebhookCommand::Ls(_) | WebhookCommand::Show(_) | WebhookCommand::Replay(_))
+        )
+    }
 }
 
 #[derive(Subcommand, Debug)]

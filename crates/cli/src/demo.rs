@@ -5,28 +5,37 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | `script` | the four scenes |
+//! | `fleet` | the scenes with a daemon and its agents |
+//! | `site` | their project: its files, its daemon, its commands |
+//! | `script` | the scenes with processes that share locks and nothing else |
 //! | `cast` | a process of the story, as the demonstration sees it |
 //! | `role` | the same process from the inside |
 
 mod cast;
+mod fleet;
 mod role;
 mod script;
+mod site;
 
+use std::path::Path;
 use std::time::Duration;
 
 use bell_api::exit;
+use bell_coord::Coord;
 use serde::Serialize;
 
 use crate::answer::Refusal;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupts, Stop};
 use crate::open::Scene;
 use crate::say::{Format, Say};
+
+use script::Played;
+use site::Patience;
 
 pub(crate) use role::actor;
 
 /// No scene takes longer than a few seconds; this only keeps a broken one from hanging.
-const ALL_WITHIN: Duration = Duration::from_secs(28);
+const ALL_WITHIN: Duration = Duration::from_secs(60);
 
 /// What has been told so far.
 pub(crate) struct Story {
@@ -63,13 +72,55 @@ pub(crate) async fn demo(say: &Say) -> Result<u8, Refusal> {
     let url = format!("sqlite:{}", folder.path().join("bell.db").display());
     let scene = Scene::new(say.clone(), url.clone());
     let opened = scene.open().await?;
-    let play = script::play(&mut story, &opened.coord, &url, folder.path());
-    let played = tokio::select! {
-        played = tokio::time::timeout(ALL_WITHIN, play) => played,
-        stop = interrupts.next() => return Ok(stop.exit()),
-    };
-    let result = played.unwrap_or_else(|_| Err("it took too long".to_owned()));
-    Ok(story.end(result))
+    let mut stage = Stage { story: &mut story, coord: &opened.coord, url: &url, folder: folder.path() };
+    match stage.play(&mut interrupts).await {
+        Ok(played) => Ok(story.end(played)),
+        Err(stop) => Ok(stop.exit()),
+    }
+}
+
+/// Where the story is played.
+struct Stage<'a> {
+    story: &'a mut Story,
+    coord: &'a Coord,
+    url: &'a str,
+    folder: &'a Path,
+}
+
+impl Stage<'_> {
+    /// Plays everything. Whatever comes of it, nothing that was started is left behind.
+    async fn play(&mut self, interrupts: &mut Interrupts) -> Result<Played, Stop> {
+        let begun = fleet::begin(self.coord, self.folder, self.url);
+        let (mut site, due) = match unless_told(interrupts, begun).await? {
+            Ok(begun) => begun,
+            Err(what) => return Ok(Err(what)),
+        };
+        let fleet = within(fleet::play(self.story, self.coord, &site, &due));
+        let played = unless_told(interrupts, fleet).await;
+        let patience = if matches!(played, Ok(Ok(()))) { Patience::LetFinish } else { Patience::None };
+        let has_stopped = site.stop(patience).await;
+        if let Err(what) = played? {
+            return Ok(Err(what));
+        }
+        if !has_stopped {
+            return Ok(Err("the daemon should have stopped when it was told to".to_owned()));
+        }
+        self.story.tell("the daemon is told to stop, and leaves nothing behind".to_owned());
+        let locks = within(script::play(self.story, self.coord, self.url, self.folder));
+        unless_told(interrupts, locks).await
+    }
+}
+
+async fn unless_told<T>(interrupts: &mut Interrupts, scenes: impl Future<Output = T>) -> Result<T, Stop> {
+    tokio::select! {
+        played = scenes => Ok(played),
+        stop = interrupts.next() => Err(stop),
+    }
+}
+
+async fn within(scenes: impl Future<Output = Played>) -> Played {
+    let played = tokio::time::timeout(ALL_WITHIN, scenes).await;
+    played.unwrap_or_else(|_| Err("it took too long".to_owned()))
 }
 
 impl Story {
@@ -99,7 +150,7 @@ impl Story {
         match &went_wrong {
             None => {
                 self.end_scene();
-                self.print("All of it happened as told. Next: bell lock run KEY -- COMMAND");
+                self.print("All of it happened as told. Next: bell init fleet && cd fleet && bell up");
             }
             Some(what) => self.print(&format!("   ✗ {what}")),
         }

@@ -11,30 +11,30 @@ mod watch;
 
 use bell_coord::Ask;
 use bell_core::key::Key;
-use bell_core::lock::{Mode, Ttl};
+use bell_core::lock::{Fence, Mode, Ttl};
 use bell_core::session::Identity;
 use std::time::Duration;
 
 use crate::answer::Refusal;
 use crate::cli::LockCommand;
-use crate::open::Scene;
+use crate::desk::Desk;
 use crate::run;
 
 /// Bytes in a label at the most: a line on a terminal, and records stay small.
 const LABEL_BYTES_MAX: usize = 200;
 
 /// Carries out a command. Answers the exit code.
-pub(crate) async fn lock(scene: &Scene, command: LockCommand) -> Result<u8, Refusal> {
+pub(crate) async fn lock(desk: &Desk, command: LockCommand) -> Result<u8, Refusal> {
     match command {
-        LockCommand::Run(args) => run::run(scene, args).await,
-        LockCommand::Acquire(args) => acquire::acquire(scene, args).await,
-        LockCommand::Release(args) => release::release(scene, &args).await,
-        LockCommand::Renew(args) => renew::renew(scene, &args).await,
-        LockCommand::Show(args) => show::show(scene, &args).await,
-        LockCommand::List(args) => list::list(scene, &args).await,
-        LockCommand::Wait(args) => wait::wait(scene, &args).await,
-        LockCommand::Break(args) => breaking::break_lock(scene, &args).await,
-        LockCommand::Watch(args) => watch::watch(scene, &args).await,
+        LockCommand::Run(args) => run::run(desk, args).await,
+        LockCommand::Acquire(args) => acquire::acquire(desk, args).await,
+        LockCommand::Release(args) => release::release(desk, &args).await,
+        LockCommand::Renew(args) => renew::renew(desk, &args).await,
+        LockCommand::Show(args) => show::show(desk, &args).await,
+        LockCommand::List(args) => list::list(desk, &args).await,
+        LockCommand::Wait(args) => wait::wait(desk, &args).await,
+        LockCommand::Break(args) => breaking::break_lock(desk, &args).await,
+        LockCommand::Watch(args) => watch::watch(desk, &args).await,
     }
 }
 
@@ -75,8 +75,13 @@ fn prefix(given: &str) -> String {
     }
 }
 
+/// A fence for a line of text.
+fn fence_words(fence: Option<Fence>) -> String {
+    fence.map_or_else(String::new, |fence| format!(" fence {fence}"))
+}
+
 /// The user's name, as far as the environment tells.
-fn user() -> String {
+pub(crate) fn user() -> String {
     let uid = rustix::process::getuid().as_raw();
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {uid}"))
 }

@@ -11,54 +11,86 @@
 //! | `lock` | the commands about locks, one file each |
 //! | `run` | a command that runs only while its locks are held |
 //! | `fence`, `store`, `docs` | the other commands |
+//! | `queue`, `publish`, `outbox`, `doctor_fs`, `folder` | what works on a shared folder, without a store |
 //! | `doctor`, `drill` | what the store can lose; holders that sleep too long or die |
 //! | `verify` | what the store can promise, proved on it |
 //! | `init`, `check`, `config` | beginning a project; what is in it, and what is wrong with it |
-//! | `up` | the daemon of a project |
+//! | `up`, `stop` | the daemon of a project |
+//! | `why`, `history`, `logs` | what operators ask: why, what happened, what a run printed |
+//! | `fleet` | whom those ask: the store itself, or a gateway |
 //! | `work`, `stat`, `steer` | having agents run, seeing what came of it; holding, ending, queues |
-//! | `agent` | what an agent says from inside its run |
+//! | `keys` | who may talk to the gateway |
+//! | `audit` | what operators did |
+//! | `webhook` | what comes from outside: trying it out, looking at it, telling it again |
+//! | `desk` | whom a command about locks asks: a store, or the supervisor of its run |
+//! | `agent`, `short` | what an agent says from inside its run; the same by short names |
+//! | `mcp` | what a run or an operator can do, as tools of an MCP server; telling agent programs of it |
 //! | `demo` | the tour |
 //! | `answer` | refusals as answers |
+//! | `counted` | what a command has seen of its locks, told to the daemon |
 //! | `say`, `progress` | what people and programs get to see |
 //! | `interrupt` | being told to stop |
 //! | `span` | lengths of time |
 
 mod agent;
 mod answer;
+mod audit;
 mod check;
 mod cli;
 mod config;
+mod counted;
 mod demo;
+mod desk;
 mod docs;
 mod doctor;
+mod doctor_fs;
 mod drill;
+mod events;
 mod fence;
+mod fleet;
+mod folder;
+mod history;
 mod init;
 mod interrupt;
+mod keys;
 mod lock;
+mod logs;
+mod mcp;
 mod open;
+mod outbox;
 mod progress;
+mod publish;
+mod queue;
+mod reload;
+mod remote;
 mod run;
 mod saved;
 mod say;
 mod session;
+mod short;
 mod span;
 mod stat;
 mod steer;
+mod stop;
 mod store;
 mod up;
 mod verify;
+mod webhook;
+mod why;
 mod work;
 
 use std::process::ExitCode;
 
 use bell_api::exit;
-use bell_core::work::speak::Word;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
+use agent::Word;
 use answer::Refusal;
 use cli::{Cli, Command, Globals};
+use counted::counted;
+use desk::Desk;
+use fleet::Reach;
 use open::Scene;
 use say::{Format, Say};
 
@@ -66,6 +98,9 @@ fn main() -> ExitCode {
     // First of all: these two must be alone in their process, and read no command line of people.
     if let Some(code) = up::beside_a_run() {
         return code;
+    }
+    if let Some(short) = short::called() {
+        return by_short_name(short);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -79,19 +114,43 @@ fn main() -> ExitCode {
         bell_verify::work(&bell_verify::BuiltIn);
         return exit::OK.into();
     }
-    log_if_asked();
+    log(&cli.command);
     let format = if cli.globals.json { Format::Json } else { Format::Plain };
     let say = Say::new(format);
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(act(&say, cli)).into(),
+        // A daemon shows its own numbers.
+        Ok(runtime) if matches!(cli.command, Command::Up(_)) => runtime.block_on(act(&say, cli)).into(),
+        Ok(runtime) => runtime.block_on(counted(act(&say, cli))).into(),
         Err(error) => say.refuse(&no_runtime(&error)).into(),
     }
 }
 
+/// One of the names that projects of Action Llama call this program by.
+fn by_short_name(short: Result<cli::Short, clap::Error>) -> ExitCode {
+    let short = match short {
+        Ok(short) => short,
+        Err(error) => {
+            short::misunderstood(&error);
+            return misunderstood(&error);
+        }
+    };
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(short::short(short)).into(),
+        Err(error) => Say::new(Format::Json).refuse(&no_runtime(&error)).into(),
+    }
+}
+
 async fn act(say: &Say, cli: Cli) -> u8 {
+    let reach = Reach::of(&cli.globals);
+    if reach.is_named() && !cli.command.may_ask_a_gateway() {
+        return say.refuse(&Refusal::invalid(
+            "could not ask a gateway for this: it is done on the machine of the project, or on its store",
+            "Leave --url out, and do it there.",
+        ));
+    }
     let result = match cli.command {
-        Command::Lock(command) => match scene(say, &cli.globals) {
-            Ok(scene) => return lock::lock(&scene, command).await.unwrap_or_else(|no| scene.say.refuse(&no)),
+        Command::Lock(command) => match Desk::choose(say, &reach, cli.globals.store.as_deref()) {
+            Ok(desk) => return lock::lock(&desk, command).await.unwrap_or_else(|no| desk.say.refuse(&no)),
             Err(refusal) => Err(refusal),
         },
         Command::Store(command) => match scene(say, &cli.globals) {
@@ -100,10 +159,10 @@ async fn act(say: &Say, cli: Cli) -> u8 {
             }
             Err(refusal) => Err(refusal),
         },
-        Command::Doctor => match scene(say, &cli.globals) {
-            Ok(scene) => return doctor::doctor(&scene).await.unwrap_or_else(|no| scene.say.refuse(&no)),
-            Err(refusal) => Err(refusal),
-        },
+        Command::Doctor(cli::DoctorArgs { what: Some(cli::DoctorCommand::Fs(args)), .. }) => {
+            doctor_fs::fs(say, &args)
+        }
+        Command::Doctor(args) => doctor::doctor(say, cli.globals.store.as_deref(), &args).await,
         Command::Drill(args) => match scene(say, &cli.globals) {
             Ok(scene) => return drill::drill(&scene, &args).await.unwrap_or_else(|no| scene.say.refuse(&no)),
             Err(refusal) => Err(refusal),
@@ -114,26 +173,35 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         },
         Command::Verify(args) => return verify::verify(say, cli.globals.store.as_deref(), &args).await,
         Command::Fence(command) => fence::fence(say, &cli.globals, &command).await,
+        Command::Queue(command) => queue::queue(say, &command).await,
+        Command::Publish(args) => publish::publish(say, &args),
+        Command::Outbox(command) => outbox::outbox(say, &command),
         Command::Init(args) => init::init(say, &args),
         Command::Check(args) => check::check(say, &args),
         Command::Config(command) => config::config(say, &command),
         Command::Up(args) => up::up(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Run(args) => work::run(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Runs(args) => work::runs(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Stat(args) => stat::stat(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Logs(args) => work::logs(say, &args).await,
-        Command::Pause(args) => steer::pause(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Resume(args) => steer::resume(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Kill(args) => steer::kill(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Queue(args) => steer::queue(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Status(args) => {
-            agent::speak(say, given(&cli.globals).as_deref(), Word::Status(args.text)).await
-        }
-        Command::Return(args) => {
-            agent::speak(say, given(&cli.globals).as_deref(), Word::Return(args.text)).await
-        }
-        Command::Rerun => agent::speak(say, given(&cli.globals).as_deref(), Word::Rerun).await,
-        Command::Call(args) => agent::call(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Run(args) => work::run(say, &reach, &args).await,
+        Command::Runs(args) => work::runs(say, &reach, &args).await,
+        Command::Stat(args) => stat::stat(say, &reach, &args).await,
+        Command::Logs(args) => logs::logs(say, &reach, &args).await,
+        Command::Stop(args) => stop::stop(say, &reach, &args).await,
+        Command::Reload(args) => reload::reload(say, &reach, &args).await,
+        Command::Events(args) => events::events(say, &reach, &args).await,
+        Command::Why(args) => why::why(say, &reach, &args).await,
+        Command::History(args) => history::history(say, &reach, &args).await,
+        Command::Pause(args) => steer::pause(say, &reach, &args).await,
+        Command::Resume(args) => steer::resume(say, &reach, &args).await,
+        Command::Kill(args) => steer::kill(say, &reach, &args).await,
+        Command::Scale(args) => steer::scale(say, &reach, &args).await,
+        Command::Jobs(args) => steer::jobs(say, &reach, &args).await,
+        Command::Status(args) => agent::speak(say, Word::Status(args.text)).await,
+        Command::Return(args) => agent::speak(say, Word::Return(args.text)).await,
+        Command::Rerun => agent::speak(say, Word::Rerun).await,
+        Command::Call(args) => agent::call(say, &args).await,
+        Command::Mcp(args) => mcp::mcp(say, &reach, &args).await,
+        Command::Webhook(command) => webhook::webhook(say, &reach, &command).await,
+        Command::Audit(args) => audit::audit(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Keys(command) => keys::keys(say, given(&cli.globals).as_deref(), &command).await,
         Command::Demo => demo::demo(say).await,
         Command::Actor(args) => demo::actor(&args, cli.globals.store.as_deref()).await,
         Command::Completions { shell } => docs::completions(shell),
@@ -159,9 +227,10 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { exit::USAGE.into() } else { exit::OK.into() }
 }
 
-/// Logs go to stderr, and only if `BELL_LOG` says which.
-fn log_if_asked() {
-    if let Ok(filter) = EnvFilter::try_from_env("BELL_LOG") {
+/// Logs go to stderr. `BELL_LOG` says which; without it a daemon warns, and commands say what they say.
+fn log(command: &Command) {
+    let warns = matches!(command, Command::Up(_)).then(|| EnvFilter::new("warn"));
+    if let Some(filter) = EnvFilter::try_from_env("BELL_LOG").ok().or(warns) {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
 }

@@ -4,12 +4,13 @@ use std::convert::Infallible;
 use std::io::Write;
 use std::time::Duration;
 
+use bell_api::lock::LockAnswer;
 use bell_coord::Coord;
-use bell_core::inspect::LockState;
 use bell_core::key::Key;
 use bell_core::session::SessionId;
 use bell_store::clock::boottime;
 
+use crate::answer;
 use crate::say::{self, Format, Say};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl Progress {
             for key in keys {
                 let Ok(state) = coord.show(key).await else { continue };
                 if !state.holders.iter().all(|holder| holder.session == *session) {
-                    self.show(&state, Some(session));
+                    self.show(&answer::shown(&state), Some(session));
                     break;
                 }
             }
@@ -48,11 +49,11 @@ impl Progress {
     }
 
     /// Shows who holds a key that is waited for.
-    pub(crate) fn show(&mut self, state: &LockState, session: Option<&SessionId>) {
+    pub(crate) fn show(&mut self, shown: &LockAnswer, session: Option<&SessionId>) {
         if !self.wanted {
             return;
         }
-        self.put(&line(state, session, boottime().saturating_sub(self.began)));
+        self.put(&line(shown, session, boottime().saturating_sub(self.began)));
     }
 
     /// Shows what takes so long, every second. Never returns.
@@ -80,15 +81,16 @@ impl Drop for Progress {
     }
 }
 
-fn line(state: &LockState, session: Option<&SessionId>, waited: Duration) -> String {
-    let holder = match state.holders.as_slice() {
-        [] => "nobody".to_owned(),
-        [one] => one.who.to_string(),
-        [one, others @ ..] => format!("{} and {} more", one.who, others.len()),
+fn line(shown: &LockAnswer, session: Option<&SessionId>, waited: Duration) -> String {
+    let holder = match (&shown.holder, shown.shared_with.len()) {
+        (None, _) => "nobody".to_owned(),
+        (Some(one), 0) => one.who().to_string(),
+        (Some(one), others) => format!("{} and {others} more", one.who()),
     };
-    let place = session.and_then(|id| state.waiting.iter().position(|waiter| waiter.session == *id));
+    let place = session.and_then(|id| shown.waiters.iter().position(|waiter| waiter.session == *id));
     let ahead = place.map_or_else(String::new, |place| format!(", {place} ahead"));
-    format!("waiting for {}: held by {holder}{ahead}, {} s", state.key, waited.as_secs())
+    let key = shown.key.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("waiting for {key}: held by {holder}{ahead}, {} s", waited.as_secs())
 }
 
 #[cfg(test)]
@@ -98,9 +100,9 @@ mod tests {
     #[test]
     fn the_line_says_for_what_for_whom_and_how_long() {
         let key = Key::parse("deploy://x").unwrap();
-        let state = LockState { key, holders: Vec::new(), waiting: Vec::new() };
+        let shown = LockAnswer::new(bell_api::outcome::Outcome::Free, Some(key));
         assert_eq!(
-            line(&state, None, Duration::from_secs(12)),
+            line(&shown, None, Duration::from_secs(12)),
             "waiting for deploy://x: held by nobody, 12 s"
         );
     }

@@ -5,27 +5,38 @@
 //! | `start` | starting processes: the only place that does |
 //! | `child` | a command that has started: signals to it, its end |
 //! | `supervise` | watching over the command and its leases |
+//! | `flock` | a real flock beside the leases |
+//! | `unlocked` | a command that may run without its locks, if its store is away |
+//! | `leases` | leases that somebody else keeps: the supervisor of a run, or a gateway |
 
 mod child;
+mod flock;
+mod leases;
 pub(crate) mod start;
 mod supervise;
+mod unlocked;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bell_api::ask::SessionRequest;
 use bell_coord::Denied;
 use bell_core::lock::Ttl;
-use bell_locks::{Ask, Held, Locks};
+use bell_core::session::SESSION_TTL;
+use bell_gateway::limits::SESSION_TTL_MAX;
+use bell_locks::{Ask, Held, Identity, Locks};
 
 use crate::answer::Refusal;
 use crate::cli::RunArgs;
+use crate::desk::Desk;
 use crate::interrupt::{Interrupts, Stop};
 use crate::lock::{ask, first_key, who};
-use crate::open::{Opened, Scene};
 use crate::progress::Progress;
 use crate::span::{self, WITHOUT_LIMIT};
 
 use child::{Child, Group};
+use flock::Flocked;
 use supervise::{Signals, supervise};
 
 /// It is renewed as long as the command runs, so this is only how long it outlives a machine that dies.
@@ -38,39 +49,57 @@ enum Waited {
     Stopped(Stop),
 }
 
-pub(crate) async fn run(scene: &Scene, args: RunArgs) -> Result<u8, Refusal> {
+pub(crate) async fn run(desk: &Desk, mut args: RunArgs) -> Result<u8, Refusal> {
+    flock::name_key(&mut args)?;
     let first = first_key(&args.keys)?;
     let grace = span::wait(args.kill_after.as_deref(), "--kill-after", DEFAULT_GRACE)?;
     let ask = read(&args)?;
-    let who = who(args.label, command_name(&args.command), Some(std::process::id()))?;
+    let (mode, patience) = (ask.mode, ask.wait);
+    let who = who(args.label.take(), command_name(&args.command), Some(std::process::id()))?;
     // Both before the first wait: a signal that comes just after the grant is the command's.
     let group = Group::choose();
     let (mut interrupts, signals) = (Interrupts::listen()?, Signals::listen(group)?);
-    let opened = scene.open().await?;
-    let locks = Locks::new(opened.backend.clone(), who)?;
-    let held = match wait(scene, &opened, &locks, ask, &mut interrupts).await {
+    let locks = match session(desk, who, ask.ttl).await {
+        Err(refusal) if unlocked::is_allowed(&args, &refusal) => {
+            return unlocked::run(desk, &args, &first, group, grace, signals).await;
+        }
+        locks => locks?,
+    };
+    let held = match wait(desk, &locks, ask, &mut interrupts).await {
         Ok(Waited::Held(held)) => held,
         Ok(Waited::Stopped(stop)) => {
             locks.end().await?;
-            scene.say.talk(&format!("bell: interrupted: no longer waiting for {first}"));
+            desk.say.talk(&format!("bell: interrupted: no longer waiting for {first}"));
             return Ok(stop.exit());
         }
         Err(denied) => {
             let in_the_way = matches!(denied, Denied::Busy(_) | Denied::TimedOut(_));
             let refusal = Refusal::about(&first)(denied);
             let _ = locks.end().await;
+            if unlocked::is_allowed(&args, &refusal) {
+                return unlocked::run(desk, &args, &first, group, grace, signals).await;
+            }
             if !in_the_way {
                 return Err(refusal);
             }
-            scene.say.refuse(&refusal);
+            desk.say.refuse(&refusal);
             return Ok(args.conflict_exit_code);
         }
     };
-    let code = match Child::start(&args.command, group, &first, &held) {
-        Ok(child) => supervise(scene, child, &held, grace, signals).await,
+    let flocked = flock::take(args.flock.as_deref(), mode, patience, &mut interrupts).await;
+    let code = match flocked {
+        Ok(Flocked::Held(_flock)) => match Child::start(&args.command, group, &first, &held) {
+            Ok(child) => supervise(&desk.say, child, &held, grace, signals).await,
+            Err(refusal) => Err(refusal),
+        },
+        Ok(Flocked::Busy(refusal)) => {
+            desk.say.refuse(&refusal);
+            Ok(args.conflict_exit_code)
+        }
+        Ok(Flocked::Stopped(stop)) => Ok(stop.exit()),
         Err(refusal) => Err(refusal),
     };
-    give_back(scene, locks, held).await;
+    give_back(desk, locks, held).await;
     code
 }
 
@@ -82,28 +111,55 @@ fn read(args: &RunArgs) -> Result<Ask, Refusal> {
     ask(&args.keys, args.mode(), ttl, wait)
 }
 
-async fn wait(
-    scene: &Scene,
-    opened: &Opened,
-    locks: &Locks,
-    ask: Ask,
-    interrupts: &mut Interrupts,
-) -> Result<Waited, Denied> {
+/// A session of this command's own, so that two commands exclude each other, also inside one run.
+async fn session(desk: &Desk, who: Identity, ttl: Ttl) -> Result<Locks, Refusal> {
+    let request = SessionRequest { label: who.label.clone(), pid: who.pid, ..SessionRequest::default() };
+    if let Some(client) = desk.run() {
+        let leases = leases::Leases::of_run(client.session(&request).await?);
+        return Ok(Locks::new(Arc::new(leases), who)?);
+    }
+    if let Some(key) = desk.gateway() {
+        let request = SessionRequest { node: who.node.clone(), ttl_ms: Some(outlives(ttl)?), ..request };
+        let leases = leases::Leases::of_gateway(key.session(&request).await?);
+        return Ok(Locks::new(Arc::new(leases), who)?);
+    }
+    Ok(Locks::new(desk.store().await?.backend.clone(), who)?)
+}
+
+/// How long the session of a command at a gateway outlives a heartbeat: as long as its leases at the least, since they end
+/// with it and are renewed together with it.
+fn outlives(ttl: Ttl) -> Result<u64, Refusal> {
+    if ttl.length() > SESSION_TTL_MAX {
+        return Err(Refusal::invalid(
+            "could not hold a lock through a gateway that outlives this machine by more than a day",
+            "Give --ttl of 1 day or less: it is renewed for as long as the command runs.",
+        ));
+    }
+    Ok(span::ms(ttl.length().max(SESSION_TTL)))
+}
+
+async fn wait(desk: &Desk, locks: &Locks, ask: Ask, interrupts: &mut Interrupts) -> Result<Waited, Denied> {
     let keys = ask.keys.clone();
-    let mut progress = Progress::new(&scene.say);
+    let mut progress = Progress::new(&desk.say);
+    let follow = async {
+        match desk.store().await {
+            Ok(opened) => progress.follow(&opened.coord, locks.session().id(), &keys).await,
+            Err(_) => progress.tell("waiting for the lock").await,
+        }
+    };
     tokio::select! {
         held = locks.lock_all(ask) => Ok(Waited::Held(held?)),
         stop = interrupts.next() => Ok(Waited::Stopped(stop)),
-        never = progress.follow(&opened.coord, locks.session().id(), &keys) => match never {},
+        never = follow => match never {},
     }
 }
 
 /// Ends the session: every lock is free, whoever of the command's processes still lives.
-async fn give_back(scene: &Scene, locks: Locks, held: Vec<Held>) {
+async fn give_back(desk: &Desk, locks: Locks, held: Vec<Held>) {
     // Without renewals, and without a release for each: the end of the session is one commit.
     held.into_iter().for_each(|held| drop(held.forget()));
     if let Err(denied) = locks.end().await {
-        scene.say.talk(&format!("bell: could not give the lock back, it ends with its ttl: {denied}"));
+        desk.say.talk(&format!("bell: could not give the lock back, it ends with its ttl: {denied}"));
     }
 }
 

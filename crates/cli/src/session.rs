@@ -205,7 +205,7 @@ fn ambiguous(state: &LockState, tokens: &[&Token]) -> Refusal {
 }
 
 /// The token in `BELL_SESSION`.
-fn from_environment() -> Result<Option<Token>, Refusal> {
+pub(crate) fn from_environment() -> Result<Option<Token>, Refusal> {
     let Some(text) = std::env::var("BELL_SESSION").ok().filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
@@ -218,7 +218,7 @@ fn from_environment() -> Result<Option<Token>, Refusal> {
     })
 }
 
-fn bad_file(path: &Path, error: &io::Error) -> Refusal {
+pub(crate) fn bad_file(path: &Path, error: &io::Error) -> Refusal {
     let outcome = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
             Outcome::Invalid

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bell_core::lock::Ttl;
+use bell_core::work::Wall;
+use bell_why::words;
 
 use crate::answer::Refusal;
 
@@ -40,6 +42,19 @@ pub(crate) fn wait(given: Option<&str>, option: &str, default: Duration) -> Resu
             )
         }),
     }
+}
+
+/// Reads a moment: a length of time before `now`, or a point of the calendar. `option` names it in a refusal.
+pub(crate) fn moment(given: &str, option: &str, now: Wall) -> Result<Wall, Refusal> {
+    if let Some(length) = read(given) {
+        return Ok(Wall(now.0.saturating_sub(ms(length))));
+    }
+    given.trim().parse().map(words::wall).map_err(|_| {
+        Refusal::invalid(
+            format!("could not use {given:?} for {option}: it is no length of time and no moment"),
+            "Write 30s, 10m, 2h or 7d before now, or a moment with its zone: 2026-11-16T10:00Z.",
+        )
+    })
 }
 
 /// A number with a unit; without one it is seconds.
@@ -107,6 +122,18 @@ mod tests {
     fn a_wait_may_be_zero_but_not_endless() {
         assert_eq!(wait(Some("0"), "--wait", WITHOUT_LIMIT).ok(), Some(Duration::ZERO));
         assert!(wait(Some("8d"), "--wait", WITHOUT_LIMIT).is_err());
+    }
+
+    #[test]
+    fn a_moment_is_so_long_ago_or_a_point_of_the_calendar() {
+        let now = Wall(1_763_254_778_000);
+        let read = |text| moment(text, "--since", now).ok();
+        assert_eq!(read("10m"), Some(Wall(now.0 - 600_000)));
+        assert_eq!(read("2025-11-16T00:59:38Z"), Some(now));
+        assert_eq!(read("2025-11-16T01:59:38+01:00"), Some(now));
+        for text in ["yesterday", "2025-11-16", "-5m", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,103 +1,79 @@
-//! `bell stat`: how a fleet stands, agent by agent. Read from the project and its store, with or without a daemon.
+//! `bell stat`: how a fleet stands, agent by agent.
 
+use bell_api::control::status::{AgentStatus, LockStatus, StatusAnswer, StatusQuery};
 use bell_api::exit;
-use bell_api::outcome::Outcome;
-use bell_core::work::agent::AgentName;
-use bell_core::work::line::Pool;
-use bell_project::agent::Agent;
-use bell_project::cron::Timestamp;
-use bell_store::clock::wall;
-use serde::Serialize;
+use bell_why::words::length;
 
 use crate::answer::Refusal;
 use crate::cli::StatArgs;
+use crate::fleet::{Fleet, Need, Reach};
 use crate::say::Say;
-use crate::span::ms;
-use crate::work::open;
-
-#[derive(Serialize)]
-struct Stat {
-    outcome: Outcome,
-    /// Daemons that are there.
-    daemons: usize,
-    /// What runs, in the whole fleet.
-    running: usize,
-    /// How many may run; `None`: as many as the agents allow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scale: Option<u32>,
-    /// Why nothing may start, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<String>,
-    agents: Vec<AgentStat>,
-}
-
-#[derive(Serialize)]
-struct AgentStat {
-    agent: AgentName,
-    scale: u32,
-    running: usize,
-    waiting: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<String>,
-    /// When its schedule fires next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
 
 /// Shows how the fleet stands. Answers the exit code.
-pub(crate) async fn stat(say: &Say, store: Option<&str>, args: &StatArgs) -> Result<u8, Refusal> {
-    let project = open(store, &args.project).await?;
-    let pool = project.coord.pool().await?;
-    let mut agents = Vec::new();
-    for agent in project.loaded.agents.values() {
-        let waiting = project.coord.line(&agent.name).await?.waiting;
-        agents.push(agent_stat(agent, &pool, waiting));
-    }
-    let stat = Stat {
-        outcome: Outcome::Listed,
-        daemons: bell_daemon::flow::nodes(&project.coord).await?,
-        running: pool.slots.len(),
-        scale: project.loaded.settings.scale,
-        paused: pool.paused.map(|pause| pause.reason),
-        agents,
-    };
-    let _ = say.answer(&stat, || lines(&stat));
+pub(crate) async fn stat(say: &Say, reach: &Reach, args: &StatArgs) -> Result<u8, Refusal> {
+    let fleet = Fleet::open(reach, &args.project, Need::Locks).await?;
+    let stat = fleet.status(&StatusQuery { agent: args.agent.clone() }).await?;
+    let _ = say.answer(&stat, || lines(&stat, args.agent.is_some()));
     Ok(exit::OK)
 }
 
-fn agent_stat(agent: &Agent, pool: &Pool, waiting: u32) -> AgentStat {
-    let now = i64::try_from(ms(wall())).ok().and_then(|now| Timestamp::from_millisecond(now).ok());
-    let schedule = agent.schedule().filter(|_| agent.is_enabled());
-    AgentStat {
-        agent: agent.name.clone(),
-        scale: agent.settings.scale,
-        running: pool.slots_of(&agent.name).count(),
-        waiting,
-        paused: pool.paused_agents.get(&agent.name).map(|pause| pause.reason.clone()),
-        next: schedule
-            .zip(now)
-            .and_then(|(schedule, now)| schedule.next_after(now))
-            .map(|next| next.to_string()),
-    }
-}
-
-fn lines(stat: &Stat) -> String {
+fn lines(stat: &StatusAnswer, in_detail: bool) -> String {
     let daemons = match stat.daemons {
         0 => "no daemon runs: bell up".to_owned(),
         1 => "1 daemon".to_owned(),
         many => format!("{many} daemons"),
     };
     let of = stat.scale.map(|scale| format!(" of {scale}")).unwrap_or_default();
+    let lost = if stat.lost > 0 { format!(", {} lost", stat.lost) } else { String::new() };
     let paused = stat.paused.as_ref().map(|reason| format!(", paused: {reason}")).unwrap_or_default();
-    let mut lines = vec![format!("{daemons}, {}{of} running{paused}", stat.running)];
-    for agent in &stat.agents {
-        let paused = agent.paused.as_ref().map(|reason| format!(", paused: {reason}")).unwrap_or_default();
-        let next = agent.next.as_ref().map(|next| format!(", next at {next}")).unwrap_or_default();
-        let name = agent.agent.as_str();
-        lines.push(format!(
-            "{name:24} {} of {} running, {} waiting{paused}{next}",
-            agent.running, agent.scale, agent.waiting
-        ));
+    let mut lines =
+        vec![format!("{daemons}, {}{of} running{lost}, {} waiting{paused}", stat.running, stat.waiting)];
+    if stat.broken > 0 {
+        lines.push(format!("{} mistakes in the project: bell check tells", stat.broken));
+    }
+    lines.extend(stat.agents.iter().map(agent_line));
+    if in_detail {
+        lines.extend(stat.agents.iter().flat_map(details));
+    }
+    lines.extend(stat.locks.iter().map(lock_line));
+    if stat.more_locks {
+        lines.push("more locks: bell lock list".to_owned());
     }
     lines.join("\n")
+}
+
+fn agent_line(agent: &AgentStatus) -> String {
+    let name = agent.agent.as_str();
+    let scaled = agent.scaled.as_ref().map(|said| format!(", scaled: {}", said.reason)).unwrap_or_default();
+    if agent.scale == 0 {
+        return format!("{name:24} disabled: its scale is 0, {} waiting{scaled}", agent.waiting);
+    }
+    let paused = agent.paused.as_ref().map(|reason| format!(", paused: {reason}")).unwrap_or_default();
+    let next = agent.next.as_ref().map(|next| format!(", next at {next}")).unwrap_or_default();
+    format!(
+        "{name:24} {} of {} running, {} of {} waiting{paused}{scaled}{next}",
+        agent.running, agent.scale, agent.waiting, agent.queue_size
+    )
+}
+
+fn details(agent: &AgentStatus) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(schedule) = &agent.schedule {
+        lines.push(format!("schedule {schedule}"));
+    }
+    lines.extend(agent.fires.iter().map(|fire| format!("fires    {fire}")));
+    lines.extend(agent.runs.iter().map(|run| format!("runs     {run}")));
+    lines
+}
+
+fn lock_line(lock: &LockStatus) -> String {
+    let holder = match (&lock.holder, lock.held_ms) {
+        (Some(holder), Some(held)) => {
+            format!("held by {holder} for {}", length(std::time::Duration::from_millis(held)))
+        }
+        _ => "free".to_owned(),
+    };
+    let shared = if lock.shared_with > 0 { format!(" and {} more", lock.shared_with) } else { String::new() };
+    let waiting = if lock.waiting > 0 { format!(", {} waiting", lock.waiting) } else { String::new() };
+    format!("lock {} {holder}{shared}{waiting}", lock.key)
 }

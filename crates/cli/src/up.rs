@@ -1,28 +1,48 @@
 //! `bell up`: the daemon of a project, and the process beside each of its runs.
 
+mod banner;
+
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
-use bell_daemon::flow::{Daemon, Options, UpError};
+use bell_daemon::flow::{Daemon, Options, Stopped, UpError};
 use bell_daemon::supervisor::Keeper;
-use bell_locks::open::redacted;
+use bell_gateway::server::levers::Pace;
+use listenfd::ListenFd;
 use serde::Serialize;
 
 use crate::answer::{Refusal, refused};
 use crate::cli::UpArgs;
 use crate::interrupt::Interrupts;
-use crate::say::Say;
+use crate::say::{Format, Say};
+use banner::Ready;
 
-/// What is told once the daemon is ready.
+/// What is told, one line each with `--json`: programs wait for `ready`.
 #[derive(Serialize)]
-struct Ready {
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    /// Everything has started.
+    Ready(Box<Ready>),
+    /// It was told to stop.
+    Stopping,
+    /// It has stopped.
+    Stopped {
+        /// Jobs that were taken out of the queue; each can be replayed.
+        cleared: usize,
+        /// Runs that were told to stop.
+        interrupted: usize,
+    },
+}
+
+#[derive(Serialize)]
+struct Told {
     outcome: Outcome,
-    project: String,
-    store: String,
-    agents: Vec<String>,
-    broken: usize,
+    #[serde(flatten)]
+    event: Event,
 }
 
 /// Becomes the supervisor of a run, or the step before an agent, if that is what this process was started for.
@@ -41,53 +61,59 @@ pub(crate) fn beside_a_run() -> Option<ExitCode> {
 
 /// Runs a project until told to stop. Answers the exit code.
 pub(crate) async fn up(say: &Say, store: Option<&str>, args: &UpArgs) -> Result<u8, Refusal> {
+    bell_daemon::files::raise();
     let mut interrupts = Interrupts::listen()?;
     let program = std::env::current_exe().map_err(|error| {
         Refusal::unavailable(format!("could not find this program: {error}"), "Start it by its full path.")
     })?;
-    let options = Options { project: args.project.clone(), store: store.map(str::to_owned), program };
+    let (project, store) = (args.project.clone(), store.map(str::to_owned));
+    let options = Options { project, store, program, port: handed_over()? };
     let daemon = Daemon::start(&options).await.map_err(|error| not_up(&error))?;
-    let ready = ready(&daemon);
-    let _ = say.answer(&ready, || banner(&ready, &daemon));
-    interrupts.next().await;
-    say.talk("stopping: nothing new starts; what runs may finish (again to end it)");
+    let ready = Ready::of(&daemon).await;
+    if say.format() == Format::Plain {
+        ready.lines().iter().for_each(|line| say.talk(line));
+    }
+    tell(say, Event::Ready(Box::new(ready)), "ready");
+    let (asked, hurried) = (daemon.asked_to_stop(Pace::Gentle), daemon.asked_to_stop(Pace::Now));
+    tokio::select! {
+        _ = interrupts.next() => {}
+        () = asked => {}
+    }
+    let words = "stopping: nothing new starts; what runs may finish (again, or bell stop --now, to end it)";
+    say.talk(words);
+    if say.format() == Format::Json {
+        tell(say, Event::Stopping, "");
+    }
     let stopped = daemon
         .stop(async {
-            interrupts.next().await;
+            tokio::select! {
+                _ = interrupts.next() => {}
+                () = hurried => {}
+            }
         })
         .await?;
-    say.talk(&format!(
-        "stopped: {} jobs cleared from the queue, {} runs interrupted",
-        stopped.cleared, stopped.interrupted
-    ));
+    let Stopped { cleared, interrupted } = stopped;
+    say.talk(&format!("stopped: {cleared} jobs cleared from the queue, {interrupted} runs interrupted"));
+    if say.format() == Format::Json {
+        tell(say, Event::Stopped { cleared, interrupted }, "");
+    }
     Ok(exit::OK)
 }
 
-fn ready(daemon: &Daemon) -> Ready {
-    let site = daemon.site();
-    let loaded = site.loaded();
-    Ready {
-        outcome: Outcome::Listed,
-        project: site.folder.path().display().to_string(),
-        store: redacted(&site.store_url),
-        agents: loaded.agents.keys().map(ToString::to_string).collect(),
-        broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
-    }
+/// The port that systemd, or whoever else started this process, holds open for it: the first of `LISTEN_FDS`.
+fn handed_over() -> Result<Option<Arc<TcpListener>>, Refusal> {
+    let port = ListenFd::from_env().take_tcp_listener(0).map_err(|error| {
+        Refusal::invalid(
+            format!("could not use the socket that was handed over: {error}"),
+            "Hand over a TCP socket that listens: ListenStream=127.0.0.1:8080 in bell.socket.",
+        )
+    })?;
+    Ok(port.map(Arc::new))
 }
 
-fn banner(ready: &Ready, daemon: &Daemon) -> String {
-    let mut lines = vec![
-        format!("project  {}", ready.project),
-        format!("store    {}", ready.store),
-        format!("agents   {}", ready.agents.join(", ")),
-    ];
-    if ready.broken > 0 {
-        lines.push(format!("broken   {} problems: bell check tells", ready.broken));
-    }
-    let warnings = daemon.store_info().warnings.iter();
-    lines.extend(warnings.map(|warning| format!("warning  {}", warning.words)));
-    lines.push("ready".to_owned());
-    lines.join("\n")
+fn tell(say: &Say, event: Event, plain: &str) {
+    // A daemon goes on when nobody listens.
+    let _ = say.answer(&Told { outcome: Outcome::Listed, event }, || plain.to_owned());
 }
 
 fn not_up(error: &UpError) -> Refusal {
@@ -103,7 +129,15 @@ fn not_up(error: &UpError) -> Refusal {
         UpError::Occupied(_) => Refusal::new(
             Outcome::Busy,
             error.to_string(),
-            "Stop the other one, or use bell run: it works with the one that is there.",
+            "Stop the other one (bell stop), or use bell run: it works with the one that is there.",
+        ),
+        UpError::Port { .. } => Refusal::unavailable(
+            error.to_string(),
+            "Set gateway.port in config.toml to one that is free, or to 0 for any.",
+        ),
+        UpError::Exposed(..) => Refusal::invalid(
+            error.to_string(),
+            "Set gateway.expose = true in config.toml if other machines are to reach it, and have a key (bell keys add).",
         ),
         UpError::Unsupported(_) => Refusal::invalid(
             error.to_string(),

@@ -15,6 +15,7 @@ use crate::denied::Denied;
 use crate::keeper;
 use crate::load::{Loaded, decode};
 use crate::session::{Keep, Session, WeakSession};
+use crate::tally;
 
 /// Three beats fit into the time a session lasts without one.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -65,11 +66,11 @@ impl Coord {
     pub(crate) async fn beat(&self, owner: &Session) -> Result<(), Denied> {
         let ttl = match owner.keep() {
             Keep::Attended => Some(SESSION_TTL),
-            Keep::Detached => None,
+            Keep::Detached | Keep::Elsewhere => None,
         };
         let mut guess = Loaded::guess();
         owner.assume(self, &mut guess);
-        let done = self.transact(guess, &[], |view| heartbeat(view, owner.id(), ttl)).await?;
+        let done = self.transact(guess, |view| heartbeat(view, owner.id(), ttl)).await?;
         owner.learn(self, &done);
         match done.answer {
             Heard::Alive(revoked) => {
@@ -85,7 +86,7 @@ impl Coord {
     }
 
     /// Reads what others wrote into the session's record.
-    async fn read_mail(&self, owner: &Session) -> Result<(), Denied> {
+    pub(crate) async fn read_mail(&self, owner: &Session) -> Result<(), Denied> {
         let name = self.space().session(owner.id());
         let snapshot = self.store().read(std::slice::from_ref(&name)).await?;
         self.clock().told(snapshot.now);
@@ -111,6 +112,7 @@ async fn beat_while_alive(coord: Coord, weak: WeakSession) {
         };
         let until_beat = next_beat.saturating_sub(boottime());
         let wrote = tokio::select! {
+            biased;
             () = tokio::time::sleep(until_beat) => false,
             () = weak.abandoned() => false,
             () = weak.stored(), if mailbox.is_none() => continue,
@@ -127,6 +129,7 @@ async fn beat_while_alive(coord: Coord, weak: WeakSession) {
             if owner.was_stored() { coord.beat(&owner).await } else { Ok(()) }
         };
         if let Err(error) = result {
+            tally::renew_failed();
             tracing::warn!(%error, session = %owner.id(), "heartbeat failed");
             tokio::time::sleep(RETRY_AFTER).await;
             next_beat = boottime();

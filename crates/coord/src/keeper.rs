@@ -6,11 +6,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bell_core::acquire::Acquire;
 use bell_core::key::Key;
 use bell_core::session::RequestId;
+use bell_store::txn::MAX_LAG;
 use tokio::sync::mpsc;
 
 use crate::Coord;
@@ -19,11 +21,38 @@ use crate::session::Session;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// How late a task may begin that was handed to [`run_soon`]: a fraction of the third of the shortest ttl, after
+/// which a lease is first renewed.
+const SOON: Duration = Duration::from_millis(50);
+
 /// Runs a task on the keeper's thread.
 pub fn run(task: impl Future<Output = ()> + Send + 'static) {
+    #[cfg(feature = "simulated")]
+    if let Some(machine) = bell_store::simulated::here() {
+        return machine.keep(Box::pin(task));
+    }
     static TASKS: OnceLock<mpsc::UnboundedSender<Task>> = OnceLock::new();
     if TASKS.get_or_init(start).send(Box::pin(task)).is_err() {
         tracing::error!("the thread that renews leases has ended; leases will run out");
+    }
+}
+
+/// Runs a task on the keeper's thread that has nothing to do at first. Tasks that come together are begun
+/// together, a moment later: most leases are given back before the thread would even have woken up for them.
+pub fn run_soon(task: impl Future<Output = ()> + Send + 'static) {
+    #[cfg(feature = "simulated")]
+    if bell_store::simulated::here().is_some() {
+        return run(task);
+    }
+    static WAITING: Mutex<Vec<Task>> = Mutex::new(Vec::new());
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.push(Box::pin(task));
+    if waiting.len() == 1 {
+        run(async {
+            tokio::time::sleep(SOON).await;
+            let begun = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
+            begun.into_iter().for_each(|task| drop(tokio::task::spawn(task)));
+        });
     }
 }
 
@@ -71,13 +100,22 @@ impl Drop for Abandon {
     }
 }
 
+/// A commit that was under way when its caller went away has landed by then, or never will: a store refuses decisions that
+/// are older than [`MAX_LAG`].
+const LANDED_BY: Duration = Duration::from_secs(1);
+const _: () = assert!(LANDED_BY.as_millis() > 2 * MAX_LAG.as_millis());
+
 async fn give_back(
     coord: &Coord,
     session: &Session,
     request: &RequestId,
     keys: &[Key],
 ) -> Result<(), Denied> {
-    let granted = coord.leave(session, request, keys).await?;
+    let mut granted = coord.leave(session, request, keys).await?;
+    if granted.is_none() {
+        tokio::time::sleep(LANDED_BY).await;
+        granted = coord.leave(session, request, keys).await?;
+    }
     for lease in granted.into_iter().flatten().filter(|lease| !lease.already_held) {
         coord.release(session, &lease).await?;
     }

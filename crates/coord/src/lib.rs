@@ -8,6 +8,10 @@
 //! | --- | --- |
 //! | [`space`] | which record is where |
 //! | `clock` | what the store's clock must be showing now |
+//! | `fresh` | names and secrets that nobody had before |
+//! | [`audit`] | what operators did, in the commits in which they did it |
+//! | [`keys`] | API keys: who may look at a fleet, and steer it |
+//! | [`logins`] | what a browser shows instead of a key |
 //! | `load`, `transact` | the loop: load, decide, commit, again |
 //! | [`session`] | a session as its owner has it |
 //! | [`locking`] | acquire, renew, release, break, end |
@@ -15,20 +19,28 @@
 //! | [`looking`] | show, list, watch |
 //! | `heart` | a session's first sign, heartbeats and end |
 //! | [`keeper`] | the thread on which leases and sessions are kept alive |
+//! | [`outside`] | sessions of programs that are served from here |
 //! | [`sweep`] | clearing away what dead sessions left |
+//! | [`tally`] | what this process has seen of its locks, counted |
 //! | [`work`] | jobs and runs: accept, fire, claim, finish, look |
 //! | [`denied`] | the ways to be refused |
 
+pub mod audit;
 mod clock;
 pub mod denied;
+mod fresh;
 mod heart;
 pub mod keeper;
+pub mod keys;
 mod load;
 pub mod locking;
+pub mod logins;
 pub mod looking;
+pub mod outside;
 pub mod session;
 pub mod space;
 pub mod sweep;
+pub mod tally;
 mod transact;
 pub mod waiting;
 pub mod work;
@@ -37,6 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bell_core::audit::Act;
 use bell_store::Store;
 use bell_store::clock::boottime;
 
@@ -46,11 +59,15 @@ pub use session::{Keep, Revocations, Session, Token, new_request};
 
 use clock::StoreClock;
 use space::Space;
+use work::gather::Gathering;
+use work::receiving::Arrivals;
 
 /// Locks on one store, in one space of it. Cheap to clone.
 #[derive(Clone)]
 pub struct Coord {
     inner: Arc<Inner>,
+    /// In whose name it commits, if what it commits is to be on record.
+    act: Option<Arc<Act>>,
 }
 
 struct Inner {
@@ -59,6 +76,8 @@ struct Inner {
     clock: StoreClock,
     /// On the boot clock, in ms: when the last sweep began.
     swept_ms: AtomicU64,
+    gathering: Gathering,
+    arrivals: Arrivals,
 }
 
 impl Coord {
@@ -84,8 +103,9 @@ impl Coord {
     }
 
     fn in_space(store: Arc<dyn Store>, space: Space) -> Self {
-        let inner = Inner { store, space, clock: StoreClock::default(), swept_ms: AtomicU64::new(now_ms()) };
-        Self { inner: Arc::new(inner) }
+        let (clock, gathering, arrivals) = (StoreClock::default(), Gathering::default(), Arrivals::default());
+        let inner = Inner { store, space, clock, swept_ms: AtomicU64::new(now_ms()), gathering, arrivals };
+        Self { inner: Arc::new(inner), act: None }
     }
 
     /// Whether it is this caller's turn to sweep: one in each interval.
@@ -95,6 +115,14 @@ impl Coord {
         let swap =
             |last| self.inner.swept_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
         is_due && swap(last).is_ok()
+    }
+
+    fn gathering(&self) -> &Gathering {
+        &self.inner.gathering
+    }
+
+    fn arrivals(&self) -> &Arrivals {
+        &self.inner.arrivals
     }
 
     fn clock(&self) -> &StoreClock {

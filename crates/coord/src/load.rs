@@ -1,6 +1,7 @@
 //! Bringing records into a view.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::lock::Lock;
@@ -8,6 +9,7 @@ use bell_core::session::{Session as Record, SessionId};
 use bell_core::time::Version;
 use bell_core::view::{Missing, View};
 use bell_core::work::row::{Row, RowId};
+use bell_store::clock::boottime;
 use bell_store::info::Limits;
 use bell_store::{Error, Kind, Name, Snapshot};
 
@@ -22,6 +24,10 @@ pub(crate) struct Loaded {
     pub(crate) versions: BTreeMap<Name, Version>,
     /// Something in the view was assumed rather than read. Only a commit, or a read, proves it.
     pub(crate) guessed: bool,
+    /// On this machine's boot clock, before the request left that brought the time of the view. A lease that is found
+    /// in the view is counted from here: counted from when the answer was heard, it would seem to last longer by
+    /// however long that took.
+    pub(crate) sent: Duration,
     /// How often the decision has asked for more.
     asked: u32,
 }
@@ -117,6 +123,7 @@ impl Coord {
             // Nothing is asked, so nothing tells the time.
             return Ok(());
         }
+        let sent = boottime();
         let mut all = Snapshot::default();
         for page in names.chunks(Limits::CONTRACT.page) {
             let snapshot = self.store().read(page).await?;
@@ -124,6 +131,7 @@ impl Coord {
             all.records.extend(snapshot.records);
         }
         self.take_in(loaded, wanted, &all)?;
+        loaded.sent = sent;
         Ok(())
     }
 

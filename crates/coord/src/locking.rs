@@ -14,13 +14,13 @@ use bell_core::session::RequestId;
 use bell_core::time::Version;
 use bell_core::view::{Changes, View};
 use bell_store::clock::boottime;
-use bell_store::{Stamp, Write};
 
 use crate::Coord;
 use crate::denied::Denied;
 use crate::keeper::Abandon;
 use crate::load::Loaded;
 use crate::session::{Session, new_request};
+use crate::tally;
 use crate::transact::Done;
 use crate::waiting;
 
@@ -128,6 +128,49 @@ impl Coord {
     /// # Errors
     /// [`Denied`], which says why.
     pub async fn acquire(&self, owner: &Session, ask: &Ask) -> Result<Vec<Lease>, Denied> {
+        let granted = self.acquire_until(owner, ask, std::future::pending()).await?;
+        // Nothing stops it, so there is an answer.
+        Ok(granted.unwrap_or_default())
+    }
+
+    /// The same until `stop` is done: then `None`, and the request keeps its place, or what it got, for whoever repeats
+    /// it elsewhere. For a process that hands its work over to the next one.
+    ///
+    /// # Errors
+    /// As for [`Self::acquire`].
+    pub async fn acquire_until(
+        &self,
+        owner: &Session,
+        ask: &Ask,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Vec<Lease>>, Denied> {
+        let began = boottime();
+        let outcome = self.acquire_from(owner, ask, began, stop).await;
+        if !matches!(outcome, Ok(None)) {
+            tally::waited(boottime().saturating_sub(began), &outcome);
+        }
+        outcome
+    }
+
+    async fn acquire_from(
+        &self,
+        owner: &Session,
+        ask: &Ask,
+        began: Duration,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Vec<Lease>>, Denied> {
+        let command = self.command(owner, ask).await?;
+        let abandoned = Abandon::on_drop(self, owner, &command);
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.acquire_or_queue(owner, &command, began + ask.wait) => outcome.map(Some),
+            () = stop => Ok(None),
+        };
+        abandoned.disarm();
+        outcome
+    }
+
+    async fn command(&self, owner: &Session, ask: &Ask) -> Result<Acquire, Denied> {
         if ask.keys.is_empty() || ask.keys.len() > MAX_KEYS {
             return Err(Denied::Invalid(format!(
                 "a request takes 1 to {MAX_KEYS} keys, not {}",
@@ -135,7 +178,7 @@ impl Coord {
             )));
         }
         self.be_present(owner)?;
-        let command = Acquire {
+        Ok(Acquire {
             session: owner.id().clone(),
             request: ask.request.clone(),
             keys: canonical_order(ask.keys.clone()),
@@ -143,11 +186,7 @@ impl Coord {
             ttl: ask.ttl,
             wait: waiting::slice(owner.keep(), ask.wait),
             new_session: owner.unborn(self).await?,
-        };
-        let abandoned = Abandon::on_drop(self, owner, &command);
-        let outcome = self.acquire_or_queue(owner, &command, boottime() + ask.wait).await;
-        abandoned.disarm();
-        outcome
+        })
     }
 
     pub(crate) async fn acquire_or_queue(
@@ -162,14 +201,16 @@ impl Coord {
             guess.assume_lock(self, key, None);
         }
         let decide = |view: &View| acquire::acquire(view, command);
-        let done = self.transact(guess, &[], decide).await?;
+        let done = self.transact(guess, decide).await?;
         owner.learn(self, &done);
         match &done.answer {
             Acquired::Granted(leases) => Ok(self.grants(&done, leases)),
             Acquired::Busy(busy) => Err(Denied::Busy(Box::new(busy.clone()))),
             Acquired::Queued(busy) => {
-                let busy = busy.clone();
-                if done.partial {
+                let (busy, partial) = (busy.clone(), done.partial);
+                // Whoever waits keeps nothing of the queue: it may be a thousand long.
+                drop(done);
+                if partial {
                     self.leave_if_refused(owner, command).await?;
                 }
                 self.wait_for_turn(owner, command, give_up, busy).await
@@ -208,7 +249,7 @@ impl Coord {
             refused_afterwards(view, owner.id(), &command.request, &command.keys)
                 .map(|cycle| (cycle, Default::default()))
         };
-        let seen = self.transact(Loaded::default(), &[], find).await?;
+        let seen = self.transact(Loaded::default(), find).await?;
         if seen.answer.is_none() {
             return Ok(());
         }
@@ -222,7 +263,8 @@ impl Coord {
     /// # Errors
     /// [`Denied::NotHolder`] or [`Denied::NotHeld`] if the lease is over: that is final.
     pub async fn renew(&self, owner: &Session, grant: &Lease) -> Result<Lease, Denied> {
-        self.renew_known(owner, &grant.key, Some(grant.fence), Some(grant.ttl), grant.known.clone()).await
+        // By the lease's ttl, not by this handle's: another request of the session may rely on a longer one.
+        self.renew_known(owner, &grant.key, Some(grant.fence), None, grant.known.clone()).await
     }
 
     /// Extends whatever lease the session has on a key, optionally with another ttl.
@@ -236,7 +278,12 @@ impl Coord {
         fence: Option<Fence>,
         ttl: Option<Ttl>,
     ) -> Result<Lease, Denied> {
-        self.renew_known(owner, key, fence, ttl, None).await
+        let renewed = self.renew_known(owner, key, fence, ttl, None).await;
+        // Who names a fence has had the lease.
+        if let (Some(_), Err(Denied::NotHolder(_) | Denied::NotHeld)) = (fence, &renewed) {
+            tally::lost();
+        }
+        renewed
     }
 
     async fn renew_known(
@@ -248,7 +295,7 @@ impl Coord {
         known: Option<(Lock, Version)>,
     ) -> Result<Lease, Denied> {
         let view = self.view_of(owner, key, known);
-        let done = self.transact(view, &[], |view| keep::renew(view, owner.id(), key, fence, ttl)).await?;
+        let done = self.transact(view, |view| keep::renew(view, owner.id(), key, fence, ttl)).await?;
         owner.learn(self, &done);
         match &done.answer {
             Kept::Renewed(lease) => {
@@ -287,7 +334,7 @@ impl Coord {
         if known.is_some() {
             view.assume_lock(self, key, known);
         }
-        let done = self.transact(view, &[], |view| keep::release(view, owner.id(), key, fence)).await?;
+        let done = self.transact(view, |view| keep::release(view, owner.id(), key, fence)).await?;
         match done.answer {
             Kept::Released | Kept::Renewed(_) => Ok(()),
             // It was released, only nobody said so, and has gone on to whoever was next.
@@ -305,7 +352,7 @@ impl Coord {
         keys: &[Key],
     ) -> Result<Option<Vec<Lease>>, Denied> {
         let decide = |view: &View| keep::leave(view, owner.id(), request, keys);
-        let done = self.transact(Loaded::default(), &[], decide).await?;
+        let done = self.transact(Loaded::default(), decide).await?;
         owner.learn(self, &done);
         Ok(match &done.answer {
             Left::Granted(leases) => Some(self.grants(&done, leases)),
@@ -322,13 +369,9 @@ impl Coord {
         if holders.is_empty() {
             return Err(Denied::NotHeld);
         }
-        let entry = serde_json::json!({
-            "act": "break", "key": key.as_str(), "by": by, "reason": reason,
-            "holders": holders.iter().map(|h| h.session.as_str()).collect::<Vec<_>>(),
-            "at_ms": bell_store::clock::wall().as_millis() as u64,
-        });
-        let name = self.space().audit(&uuid::Uuid::now_v7().to_string());
-        let audit = [(name.clone(), Write::Put(entry.to_string().into_bytes(), Stamp::New))];
+        let mut act = self.breaking(by, key.as_str()).because(reason);
+        act.touches = holders.iter().map(|holder| holder.session.to_string()).collect();
+        let id = act.id.clone();
         // Only what was shown is broken: decided again because its answer was lost, a break must not take
         // the key from whoever got it by that very break.
         let is_meant = |found: &PublicHolder| holders.iter().any(|shown| shown.fence == found.fence);
@@ -337,18 +380,17 @@ impl Coord {
             let is_there = found.iter().any(is_meant);
             Ok((is_there, if is_there { changes } else { Changes::default() }))
         };
-        let done = self.transact(Loaded::default(), &audit, decide).await?;
+        let done = self.acting(act).transact(Loaded::default(), decide).await?;
         let revision = match done.committed {
             Some(committed) => committed.revision,
-            // The audit entry tells whether the commit that got no answer has happened, and when.
-            None if done.in_doubt => {
-                self.store().read(std::slice::from_ref(&name)).await?.version(name.as_str())
-            }
+            // The record of the act tells whether the commit that got no answer has happened, and when.
+            None if done.in_doubt => self.find_act(&id).await?.map_or(0, |(_, revision)| revision),
             None => 0,
         };
         if revision == 0 {
             return Err(Denied::NotHeld);
         }
+        tally::broken();
         tracing::warn!(%key, by, reason, "lock broken by an operator");
         let fence = Some(Fence(revision));
         Ok(Broken { holders, fence })

@@ -28,7 +28,7 @@ impl Coord {
     /// If the store can't be read.
     pub async fn show(&self, key: &Key) -> Result<LockState, Denied> {
         let look = |view: &View| inspect(view, key).map(|state| (state, Changes::default()));
-        let done = self.transact(Loaded::default(), &[], look).await?;
+        let done = self.transact(Loaded::default(), look).await?;
         if done.loaded.view.sessions.is_empty() {
             return Ok(done.answer);
         }

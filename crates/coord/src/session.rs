@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::lock::Fence;
-use bell_core::session::{self, Identity, RequestId, Revoked, SESSION_TTL, Secret, SessionId};
+use bell_core::session::{self, Identity, Proof, RequestId, Revoked, SESSION_TTL, Secret, SessionId};
 use bell_core::time::Version;
 use bell_store::Watch;
 use bell_store::clock::boottime;
 use bell_store::presence::Attendance;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use crate::Coord;
 use crate::denied::Denied;
+use crate::fresh;
 use crate::load::{Loaded, decode};
 use crate::space::Space;
 use crate::transact::Done;
@@ -28,6 +28,8 @@ pub enum Keep {
     Attended,
     /// Nobody: each lease stands for itself until its ttl is over, whatever becomes of this process.
     Detached,
+    /// Its owner, which is elsewhere, by heartbeats that may come through any process.
+    Elsewhere,
 }
 
 /// A session and what proves it. Cheap to clone; all clones are the one session.
@@ -72,12 +74,10 @@ impl Session {
     /// # Errors
     /// If the system gives no randomness.
     pub fn new(who: Identity, keep: Keep) -> Result<Self, Denied> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)
-            .map_err(|error| Denied::Invalid(format!("the system gives no randomness: {error}")))?;
-        let id = SessionId::from(Uuid::now_v7().to_string().as_str());
+        let secret = fresh::secret()?;
+        let id = SessionId::from(fresh::uuid().to_string().as_str());
         let state = State { keep, home: None, known: None, stored_once: false, attendance: None };
-        Ok(owner(id, Secret::from_bytes(secret), who, state))
+        Ok(owner(id, secret, who, state))
     }
 
     /// Names the session.
@@ -95,6 +95,18 @@ impl Session {
         Token { id: self.inner.id.clone(), secret: self.inner.secret.clone() }
     }
 
+    /// How long it outlives its last heartbeat; `None` if its leases stand for themselves.
+    pub fn ttl(&self) -> Option<Duration> {
+        let state = self.lock();
+        let Some((record, _)) = &state.known else { return Some(SESSION_TTL) };
+        record.expires.map(|_| record.ttl())
+    }
+
+    /// Whether this token proves the session, in time that does not depend on how much agrees.
+    pub fn is_proved_by(&self, token: &Token) -> bool {
+        self.inner.id == token.id && self.inner.secret.proof().matches(&token.secret)
+    }
+
     /// Whether it was ended, or may have run out by now as far as this process knows.
     pub fn is_over(&self) -> bool {
         let until = Duration::from_millis(self.inner.trusted_until_ms.load(Ordering::Acquire));
@@ -109,6 +121,7 @@ impl Session {
             // A later heartbeat moves the end, so it is looked at again when this one has come.
             let left = until.saturating_sub(boottime()).min(SESSION_TTL);
             tokio::select! {
+                biased;
                 _ = news.wait_for(|news| news.ended) => {}
                 () = tokio::time::sleep(left) => {}
             }
@@ -132,7 +145,12 @@ impl Session {
     /// Takes note of leases that were broken.
     pub(crate) fn revoke(&self, revoked: Vec<Revoked>) {
         if !revoked.is_empty() {
-            self.inner.news.send_modify(|news| news.revoked = revoked);
+            // Added, not replaced: whoever waits for the one before may not have looked yet.
+            self.inner.news.send_modify(|news| {
+                let new = revoked.into_iter().filter(|one| !news.revoked.contains(one));
+                let new: Vec<Revoked> = new.collect();
+                news.revoked.extend(new);
+            });
         }
     }
 
@@ -163,7 +181,7 @@ impl Session {
         }
         let expires = match self.keep() {
             Keep::Attended => Some(coord.time().await? + SESSION_TTL),
-            Keep::Detached => None,
+            Keep::Detached | Keep::Elsewhere => None,
         };
         Ok(Some(session::Session::new(self.inner.who.clone(), self.inner.secret.proof(), expires)))
     }
@@ -201,7 +219,7 @@ impl Session {
     pub(crate) fn trust_from(&self, sent: Duration) {
         let until = match self.keep() {
             Keep::Attended => u64::try_from((sent + SESSION_TTL - SESSION_MARGIN).as_millis()).unwrap_or(0),
-            Keep::Detached => u64::MAX,
+            Keep::Detached | Keep::Elsewhere => u64::MAX,
         };
         self.inner.trusted_until_ms.store(until, Ordering::Release);
     }
@@ -211,6 +229,24 @@ impl Session {
         self.lock().keep = Keep::Detached;
         self.inner.news.send_modify(|news| news.detached = true);
         self.inner.trusted_until_ms.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Its owner is elsewhere, and keeps it alive from there.
+    pub(crate) fn set_elsewhere(&self) {
+        let mut state = self.lock();
+        if state.known.as_ref().is_some_and(|(record, _)| record.expires.is_some()) {
+            state.keep = Keep::Elsewhere;
+        }
+    }
+
+    /// What a store may keep of its secret.
+    pub(crate) fn proof(&self) -> Proof {
+        self.inner.secret.proof()
+    }
+
+    /// The record as last seen.
+    pub(crate) fn record(&self) -> Option<session::Session> {
+        self.lock().known.as_ref().map(|(record, _)| record.clone())
     }
 
     /// Shows this process as present, where the store can notice its death. Whether that began only now.
@@ -223,7 +259,7 @@ impl Session {
                 "this session belongs to another scope: use one for each".to_owned(),
             ));
         }
-        if state.keep == Keep::Detached || state.attendance.is_some() {
+        if state.keep != Keep::Attended || state.attendance.is_some() {
             return Ok(false);
         }
         state.attendance = Some(coord.store().presence().attend(self.inner.id.as_str())?);
@@ -238,6 +274,9 @@ impl Session {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// A session that was heard of within this time needs no heartbeat to be taken over.
+const FRESH: Duration = Duration::from_secs(4);
 
 /// How much earlier than the store a session's owner stops trusting it.
 const SESSION_MARGIN: Duration = Duration::from_secs(3);
@@ -330,7 +369,7 @@ impl Token {
 
 /// A fresh name for a request.
 pub fn new_request() -> RequestId {
-    RequestId::from(Uuid::now_v7().simple().to_string().as_str())
+    RequestId::from(fresh::uuid().simple().to_string().as_str())
 }
 
 impl Coord {
@@ -362,11 +401,25 @@ impl Coord {
     /// # Errors
     /// As for [`Self::resume`].
     pub async fn take_over(&self, token: &Token) -> Result<Session, Denied> {
+        let sent = boottime();
         let session = self.resume(token).await?;
         session.lock().keep = Keep::Attended;
         self.be_present(&session)?;
-        self.beat(&session).await?;
+        match self.left_of(&session).await? {
+            // Made a moment ago, for whoever takes it over: the first regular heartbeat is soon enough.
+            left if left > SESSION_TTL - FRESH => {
+                session.trust_from((sent + left).saturating_sub(SESSION_TTL));
+            }
+            _ => self.beat(&session).await?,
+        }
         Ok(session)
+    }
+
+    /// How long a session lasts without a heartbeat, at the least. Nothing, if it ends in another way.
+    async fn left_of(&self, session: &Session) -> Result<Duration, Denied> {
+        let expires = session.lock().known.as_ref().and_then(|(record, _)| record.expires);
+        let Some(expires) = expires else { return Ok(Duration::ZERO) };
+        Ok(Duration::from_millis(expires.as_ms().saturating_sub(self.time().await?.as_ms())))
     }
 }
 
@@ -375,4 +428,24 @@ fn owner(id: SessionId, secret: Secret, who: Identity, state: State) -> Session 
     let inner =
         Inner { id, secret, who, state: Mutex::new(state), trusted_until_ms, news: watch::Sender::default() };
     Session { inner: Arc::new(inner) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(key: &str, reason: &str) -> Revoked {
+        Revoked { key: Key::parse(key).unwrap(), fence: Fence(7), reason: reason.to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_leases_broken_in_a_row_both_are_told_although_nobody_looked_in_between() {
+        let session = Session::new(Identity::default(), Keep::Detached).unwrap();
+        let (first, second) = (broken("job:a", "it hangs"), broken("job:b", "it too"));
+        let mut told = session.revocations();
+        session.revoke(vec![first.clone()]);
+        session.revoke(vec![second]);
+        let told = tokio::time::timeout(SESSION_TTL, told.of(&first.key, first.fence)).await;
+        assert_eq!(told.as_deref(), Ok("it hangs"));
+    }
 }

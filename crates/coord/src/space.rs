@@ -4,7 +4,9 @@
 //! lock/<key>               who holds and who waits
 //! session/<id>             a session, and its mailbox
 //! held/<id>/<key>          that the session holds the key: for ending it without reading every lock
-//! audit/<time>-<id>        what operators did
+//! audit/chain/<number>     what operators did; audit/head: where that ends
+//! apikey/<name>            what a key may do, and a hash of it
+//! login/<id>               whose key a browser showed, and a hash of what it shows instead
 //! work/pool                everything that runs
 //! work/line/<agent>        an agent's queue: where it begins and ends
 //! ticket/<agent>/<place>   a place in it
@@ -15,6 +17,8 @@
 //! delay/<when>/<job>       a job to be queued again
 //! undone/<when>-<job>      a job that was not done, the latest first
 //! history/<when>-<what>    what happened, the latest first
+//! delivery/<when>-<source>/<id>  what was told from outside, the latest first
+//! seen/<source>/<id>       when that was told for the first time
 //! ```
 //! A scope other than the root puts `@<scope>/` in front of all of them.
 
@@ -71,10 +75,6 @@ impl Space {
         format!("{}held/{id}/{key}", self.prefix).into()
     }
 
-    pub(crate) fn audit(&self, id: &str) -> Name {
-        format!("{}audit/{id}", self.prefix).into()
-    }
-
     /// Where a record of the work is.
     pub(crate) fn row(&self, id: &RowId) -> Name {
         let place = match id {
@@ -89,6 +89,8 @@ impl Space {
             RowId::Delay(due, job) => format!("delay/{:016x}/{job}", due.as_ms()),
             RowId::Undone(at, job) => format!("undone/{}-{job}", latest_first(*at)),
             RowId::History(at, about) => format!("history/{}-{about}", latest_first(*at)),
+            RowId::Delivery(at, key) => format!("delivery/{}-{key}", latest_first(*at)),
+            RowId::Seen(key) => format!("seen/{key}"),
         };
         format!("{}{place}", self.prefix).into()
     }

@@ -54,7 +54,7 @@ impl Coord {
     /// Whether a session that nobody keeps alive has ended, having had nothing for a while.
     async fn fade(&self, id: &SessionId) -> Result<bool, Denied> {
         let held = self.held_keys(id, KEYS_PER_COMMIT).await?;
-        let faded = self.transact(Loaded::default(), &[], |view| fade(view, id, &held)).await?.answer;
+        let faded = self.transact(Loaded::default(), |view| fade(view, id, &held)).await?.answer;
         if faded == Faded::Ended {
             self.end_by_id(id).await?;
         }
@@ -67,7 +67,7 @@ impl Coord {
         loop {
             let held = self.held_keys(id, KEYS_PER_COMMIT).await?;
             let end = |view: &View| end_session(view, id, &held);
-            let done = self.transact(Loaded::default(), &[], end).await?;
+            let done = self.transact(Loaded::default(), end).await?;
             if held.is_empty() || done.committed.is_none() {
                 return Ok(());
             }

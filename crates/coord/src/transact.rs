@@ -11,6 +11,7 @@ use bell_store::clock::boottime;
 use bell_store::{Committed, Error, Expect, Kind, Name, Outcome, Stamp, Txn, Write};
 
 use crate::Coord;
+use crate::audit;
 use crate::denied::Denied;
 use crate::load::Loaded;
 use crate::work::rows;
@@ -39,29 +40,28 @@ pub(crate) struct Done<A> {
 }
 
 impl Coord {
-    /// Decides until the decision stands. `extra` writes belong to the same commit, if there is one.
+    /// Decides until the decision stands.
     pub(crate) async fn transact<A>(
         &self,
         mut loaded: Loaded,
-        extra: &[(Name, Write)],
         decide: impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<Done<A>, Denied> {
         let mut in_doubt = false;
         let mut late = 0;
         for _ in 0..MAX_CONFLICTS {
-            let sent = boottime();
             let (answer, changes) = self.decide(&mut loaded, &decide).await?;
             if changes.is_empty() {
                 if loaded.guessed {
                     self.reload(&mut loaded).await?;
                     continue;
                 }
+                let sent = loaded.sent;
                 return Ok(Done { answer, committed: None, loaded, sent, partial: false, in_doubt });
             }
             let sent = boottime();
-            let (txn, partial) = self.txn(&loaded, &changes, extra)?;
+            let (txn, partial) = self.txn(&loaded, &changes)?;
             let expected: BTreeSet<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
-            match self.store().commit(txn).await {
+            match self.commit(txn).await {
                 Ok(Outcome::Committed(committed)) => {
                     self.clock().told(committed.now);
                     self.apply(&mut loaded, &changes, committed);
@@ -71,6 +71,7 @@ impl Coord {
                 Ok(Outcome::Conflict(now)) => {
                     let seen = loaded.versions.clone();
                     self.take_conflict(&mut loaded, &expected, &now)?;
+                    loaded.sent = sent;
                     late = if seen == loaded.versions { late + 1 } else { 0 };
                     if late > MAX_LATE {
                         return Err(too_slow().into());
@@ -135,18 +136,13 @@ impl Coord {
 
     /// The commit: everything the decision saw is expected, what it writes first, as far as one
     /// transaction holds it.
-    fn txn(
-        &self,
-        loaded: &Loaded,
-        changes: &Changes,
-        extra: &[(Name, Write)],
-    ) -> Result<(Txn, bool), Denied> {
-        let mut writes = self.writes(loaded, changes)?;
-        writes.extend(extra.iter().cloned());
+    fn txn(&self, loaded: &Loaded, changes: &Changes) -> Result<(Txn, bool), Denied> {
+        let writes = self.writes(loaded, changes)?;
         let written = writes.iter().map(|(name, _)| name).filter(|name| loaded.versions.contains_key(*name));
         let written: BTreeSet<&Name> = written.collect();
         let others = loaded.versions.keys().filter(|name| !written.contains(name));
-        let expect = written.iter().copied().chain(others).take(self.store().info().limits.txn_ops);
+        let most = self.store().info().limits.txn_ops - self.act().map_or(0, |_| audit::RECORDS);
+        let expect = written.iter().copied().chain(others).take(most);
         let expect: Vec<_> = expect.map(|name| (name.clone(), Expect::seen(loaded.version(name)))).collect();
         let partial = expect.len() < loaded.versions.len();
         Ok((Txn { at: Some(loaded.view.now), expect, writes }, partial))
@@ -213,7 +209,7 @@ impl Coord {
         }
         let keys: Vec<_> = changes.unfinished.iter().cloned().collect();
         let serve = |view: &View| bell_core::keep::serve(view, &keys);
-        if let Err(error) = Box::pin(self.transact(Loaded::default(), &[], serve)).await {
+        if let Err(error) = Box::pin(self.in_nobodys_name().transact(Loaded::default(), serve)).await {
             tracing::warn!(%error, "could not serve the rest of a queue");
         }
     }

@@ -25,6 +25,9 @@ const MAX_STAGGER: Duration = Duration::from_secs(2);
 /// A session that nobody keeps alive says every so often that it still waits; if it dies, its place lapses
 /// soon after.
 const SAY_SO_EVERY: Duration = Duration::from_secs(10);
+/// The same for a session that its owner keeps alive from elsewhere: its place lapses with it, so this only clears away
+/// what an owner left that lives on.
+const ELSEWHERE_SAYS_SO_EVERY: Duration = Duration::from_secs(300);
 /// The longest that a waiter sleeps without looking. Those ahead may have changed since it last looked:
 /// only whoever got the key was told.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -45,7 +48,7 @@ impl Coord {
         loop {
             let stirs = self.store().stirs();
             let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
-            let done = self.transact(self.load_place(owner, command).await?, &[], look).await?;
+            let done = self.transact(self.load_place(owner, command).await?, look).await?;
             owner.learn(self, &done);
             let queued = match &done.answer {
                 Waiting::Granted(leases) => return Ok(self.grants(&done, leases)),
@@ -60,13 +63,16 @@ impl Coord {
             }
             if now >= say_so {
                 say_so = now + command.wait;
-                self.transact(Loaded::default(), &[], |view| acquire(view, command)).await?;
+                self.transact(Loaded::default(), |view| acquire(view, command)).await?;
                 continue;
             }
             let pause = pause(queued, done.loaded.view.now).min(give_up.min(say_so) - now);
             // The version this look rests on, not a later one: a grant in between must wake us.
             let name = self.space().session(owner.id());
-            let mailbox = Watch::Names(vec![(name.clone(), done.loaded.version(&name))]);
+            let version = done.loaded.version(&name);
+            let mailbox = Watch::Names(vec![(name, version)]);
+            // The queue that was looked at may be long, and thousands may sleep here.
+            drop(done);
             tokio::select! {
                 // In this order: whoever died before we waited has been counted, and is told after.
                 biased;
@@ -101,6 +107,7 @@ pub(crate) fn slice(keep: Keep, wait: Duration) -> Duration {
     match keep {
         Keep::Attended => wait,
         Keep::Detached => wait.min(SAY_SO_EVERY),
+        Keep::Elsewhere => wait.min(ELSEWHERE_SAYS_SO_EVERY),
     }
 }
 

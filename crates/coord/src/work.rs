@@ -3,14 +3,22 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `rows` | records of the work as they are stored |
+//! | `gather` | offers that wait together |
 //! | [`intake`] | what becomes a job: offers, ticks of a schedule |
+//! | [`receiving`] | deliveries from outside: taking them on, and looking at them |
 //! | [`running`] | a run from its claim to its end |
 //! | [`shelf`] | cancelling, clearing, replaying, retrying |
 //! | [`reading`] | what there is and what happened |
+//! | [`feed`] | what happens, in the order of the commits, from any position on |
+//! | [`asking`] | single facts, for whoever asks why |
 //! | [`tidy`] | forgetting what is old |
 
+pub mod asking;
+pub mod feed;
+pub(crate) mod gather;
 pub mod intake;
 pub mod reading;
+pub mod receiving;
 pub(crate) mod rows;
 pub mod running;
 pub mod shelf;

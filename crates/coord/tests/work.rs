@@ -114,6 +114,18 @@ async fn the_locks_of_a_run_end_with_it() {
 }
 
 #[tokio::test]
+async fn a_claim_that_is_taken_over_late_is_kept_alive_from_then_on() {
+    let (coord, clock) = coord();
+    accept(&coord).await;
+    let claimed = claim(&coord, ONE).await.unwrap();
+    clock.advance(Duration::from_secs(8));
+    let session = coord.take_over(&claimed.session.token()).await.unwrap();
+    clock.advance(Duration::from_secs(8));
+    assert_eq!(coord.begin(&claimed.run).await.unwrap(), Begun::Now, "16 s after the claim");
+    drop(session);
+}
+
+#[tokio::test]
 async fn a_claim_that_nobody_begins_lapses_and_the_job_goes_to_the_next() {
     let (coord, clock) = coord();
     let job = accept(&coord).await;
@@ -181,6 +193,18 @@ fn tick(seconds: u64) -> Tick {
     let mut offer = offer();
     offer.spec.trigger = Trigger::Cron { nominal };
     Tick { agent: agent(), nominal, offer, overlap: Overlap::Skip }
+}
+
+#[tokio::test]
+async fn old_ticks_are_forgotten_but_for_the_one_that_says_where_the_schedule_is() {
+    let (coord, _) = coord();
+    coord.first_seen(&agent(), Wall(1_000)).await.unwrap();
+    for seconds in [60, 120, 180] {
+        coord.miss(&tick(seconds), "nobody was there").await.unwrap();
+    }
+    while coord.forget_fires(&agent(), Wall(1_000_000)).await.unwrap() > 0 {}
+    let left = coord.fires(&agent(), None, 10).await.unwrap().rows;
+    assert_eq!(left.iter().map(|(nominal, _)| nominal.0).collect::<Vec<_>>(), [180_000]);
 }
 
 #[tokio::test]
@@ -278,4 +302,15 @@ async fn too_large_a_payload_is_refused() {
     let offer = Offer { payload: "x".repeat(600_000), ..offer() };
     let refused = coord.accept(&[offer], ROOM).await.unwrap_err();
     assert!(matches!(refused, Denied::Invalid(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn of_two_nodes_that_see_a_new_schedule_at_once_the_first_says_from_when_it_counts() {
+    let (coord, _) = coord();
+    let Fired::Now(first) = coord.first_seen(&agent(), Wall(90_000)).await.unwrap() else { panic!() };
+    let Fired::Before(told) = coord.first_seen(&agent(), Wall(125_000)).await.unwrap() else { panic!() };
+    assert_eq!(told, first);
+    let rows = coord.fires(&agent(), None, 10).await.unwrap().rows;
+    let until: Vec<Wall> = rows.iter().map(|(nominal, fire)| fire.decided_until(*nominal)).collect();
+    assert_eq!(until, [Wall(90_000)], "the tick at 120 s is after it for both");
 }

@@ -236,7 +236,7 @@ impl Draft<'_> {
             let lock = self.lock(key)?;
             let held = lock.held_by(&ask.session).is_some();
             if !held && !self.is_free_for(key, &ask.session, ask.mode, &lock.queue)? {
-                let waiting = lock.queue.iter().filter(|other| other.request != ask.request).count();
+                let waiting = lock.queue.iter().filter(|other| !other.is(&ask.session, &ask.request)).count();
                 return Ok(Busy {
                     key: key.clone(),
                     holders: self.public_holders(key)?,
@@ -251,7 +251,7 @@ impl Draft<'_> {
 
     fn place_of(&self, ask: &Acquire) -> Decided<Option<Waiter>> {
         let Some(key) = ask.keys.first() else { return Ok(None) };
-        Ok(self.lock(key)?.queue.iter().find(|waiter| waiter.request == ask.request).cloned())
+        Ok(self.lock(key)?.queue.iter().find(|waiter| waiter.is(&ask.session, &ask.request)).cloned())
     }
 
     /// A request that called again keeps its place and gets a new deadline. A place that has lapsed is
@@ -265,7 +265,7 @@ impl Draft<'_> {
         let until = self.now() + ask.wait + GRACE;
         for key in &ask.keys {
             for waiter in &mut self.lock_mut(key)?.queue {
-                if waiter.request == ask.request {
+                if waiter.is(&ask.session, &ask.request) {
                     waiter.until = until;
                 }
             }

@@ -19,6 +19,11 @@ use crate::view::{Decided, Draft, Missing, View};
 pub struct Cycle(Vec<(SessionId, Key)>);
 
 impl Cycle {
+    /// A cycle that somebody else found, as they tell it.
+    pub fn told(steps: Vec<(SessionId, Key)>) -> Self {
+        Self(steps)
+    }
+
     /// The sessions, each with the key it waits for.
     pub fn steps(&self) -> &[(SessionId, Key)] {
         &self.0
@@ -46,7 +51,7 @@ pub fn refused_afterwards(
 ) -> Decided<Option<Cycle>> {
     let draft = Draft::new(view);
     draft.need_locks(keys)?;
-    let Some(own) = find_waiter(&draft, request, keys)? else { return Ok(None) };
+    let Some(own) = find_waiter(&draft, session, request, keys)? else { return Ok(None) };
     let Some(cycle) = draft.cycle_through(session, keys, own.mode)? else { return Ok(None) };
     for (other, key) in cycle.steps().iter().skip(1) {
         let queue = &draft.lock(key)?.queue;
@@ -58,13 +63,18 @@ pub fn refused_afterwards(
     Ok(Some(cycle))
 }
 
-fn age(waiter: &Waiter) -> (crate::time::Timestamp, &RequestId) {
-    (waiter.since, &waiter.request)
+fn age(waiter: &Waiter) -> (crate::time::Timestamp, &RequestId, &SessionId) {
+    (waiter.since, &waiter.request, &waiter.session)
 }
 
-fn find_waiter(draft: &Draft<'_>, request: &RequestId, keys: &[Key]) -> Decided<Option<Waiter>> {
+fn find_waiter(
+    draft: &Draft<'_>,
+    session: &SessionId,
+    request: &RequestId,
+    keys: &[Key],
+) -> Decided<Option<Waiter>> {
     let Some(key) = keys.first() else { return Ok(None) };
-    Ok(draft.lock(key)?.queue.iter().find(|waiter| waiter.request == *request).cloned())
+    Ok(draft.lock(key)?.queue.iter().find(|waiter| waiter.is(session, request)).cloned())
 }
 
 impl Draft<'_> {
@@ -120,7 +130,7 @@ impl Draft<'_> {
         for wait in waits {
             for key in &wait.keys {
                 let lock = self.lock(key)?;
-                let waiter = lock.queue.iter().find(|waiter| waiter.request == wait.request);
+                let waiter = lock.queue.iter().find(|waiter| waiter.is(id, &wait.request));
                 let Some(waiter) = waiter.filter(|waiter| self.now() < waiter.until) else { continue };
                 let blockers = self.blockers_at(key, id, waiter.mode)?;
                 found.extend(blockers.into_iter().map(|blocker| (key.clone(), blocker)));

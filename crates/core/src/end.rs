@@ -34,6 +34,24 @@ pub fn heartbeat(view: &View, id: &SessionId, ttl: Option<Duration>) -> Decided<
     Ok((Heard::Alive(revoked), draft.into_changes()))
 }
 
+/// Extends a session from now by its own ttl, and leaves its mail where it is: for whoever keeps it alive without being
+/// its owner. Whether it lives.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn prolong(view: &View, id: &SessionId) -> Decided<(bool, Changes)> {
+    let mut draft = Draft::new(view);
+    let alive = draft.is_alive(id)?;
+    let Some(mut session) = draft.session(id)?.filter(|_| alive).cloned() else {
+        return Ok((false, Changes::default()));
+    };
+    if session.expires.is_some() {
+        session.expires = Some(view.now + session.ttl());
+        draft.set_session(id, Some(session));
+    }
+    Ok((true, draft.into_changes()))
+}
+
 /// Ends a session: its leases on `held` end and its places in queues are given up, in one commit. Leases
 /// on keys that are not listed end with it all the same, since a lease without a session is over.
 ///

@@ -119,7 +119,7 @@ pub fn leave(
         return Ok((Left::Granted(leases), Changes::default()));
     }
     let Some(first) = keys.first() else { return Ok((Left::Gone, Changes::default())) };
-    let waiter = draft.lock(first)?.queue.iter().find(|waiter| waiter.request == *request).cloned();
+    let waiter = draft.lock(first)?.queue.iter().find(|waiter| waiter.is(session, request)).cloned();
     if let Some(waiter) = waiter {
         draft.remove_waiter(&waiter, first)?;
         draft.settle(keys)?;
@@ -204,7 +204,7 @@ impl Draft<'_> {
         let mut ends = Vec::new();
         for key in keys {
             let lock = self.lock(key)?;
-            let Some(place) = lock.queue.iter().position(|waiter| waiter.request == *request) else {
+            let Some(place) = lock.queue.iter().position(|waiter| waiter.is(session, request)) else {
                 return self.answered_by_another(session, keys);
             };
             if !self.is_waiting(&lock.queue[place])? {

@@ -14,10 +14,13 @@
 //! | [`end`] | the end of a session, an operator's break |
 //! | [`deadlock`] | whether a wait would never end |
 //! | [`inspect`](mod@inspect) | what a key looks like |
+//! | [`audit`] | what operators did, and whether that record was touched |
+//! | [`webhook`] | what came from outside, and for whom it is |
 //! | [`work`] | agents' jobs and runs: who may run what, when, how often, and how it ended |
 //! | [`time`] | what a moment and a version are |
 
 pub mod acquire;
+pub mod audit;
 pub mod deadlock;
 pub mod end;
 pub mod inspect;
@@ -28,4 +31,5 @@ mod queue;
 pub mod session;
 pub mod time;
 pub mod view;
+pub mod webhook;
 pub mod work;

@@ -172,3 +172,11 @@ pub struct Waiter {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
 }
+
+impl Waiter {
+    /// Whether this is that request of that session. Callers choose the ids of their requests, so those of two sessions
+    /// may be the same.
+    pub fn is(&self, session: &SessionId, request: &RequestId) -> bool {
+        self.session == *session && self.request == *request
+    }
+}

@@ -115,7 +115,7 @@ impl Draft<'_> {
     /// Takes a request out of every queue it stands in, and out of its session's list.
     pub(crate) fn remove_waiter(&mut self, waiter: &Waiter, key: &Key) -> Decided<()> {
         for key in keys_of(waiter, key) {
-            self.lock_mut(key)?.queue.retain(|other| other.request != waiter.request);
+            self.lock_mut(key)?.queue.retain(|other| !other.is(&waiter.session, &waiter.request));
         }
         if let Some(mut session) = self.session(&waiter.session)?.cloned() {
             session.waits.retain(|wait| wait.request != waiter.request);
@@ -128,7 +128,11 @@ impl Draft<'_> {
     /// same lease; the fence of a new one is the revision of the commit that stores this.
     pub(crate) fn grant(&mut self, key: &Key, asked: Holder) -> Decided<Holder> {
         let lease = match self.covering_lease(key, &asked.session, asked.mode)?.cloned() {
-            Some(held) => Holder { ttl: asked.ttl, expires: asked.expires, ..held },
+            // The longer ttl of the two stays: what the session does under the first request relies on it.
+            Some(held) => {
+                let (ttl, expires) = (asked.ttl.max(held.ttl), asked.expires.max(held.expires));
+                Holder { ttl, expires: expires.max(self.now() + ttl.length()), ..held }
+            }
             None => asked,
         };
         let lock = self.lock_mut(key)?;
@@ -257,7 +261,7 @@ fn lets_others_by(lock: &Lock, waiter: &Waiter) -> bool {
 
 /// Those in a lock's queue who came before `waiter`.
 pub(crate) fn waiters_ahead<'l>(lock: &'l Lock, waiter: &Waiter) -> &'l [Waiter] {
-    let place = lock.queue.iter().position(|other| other.request == waiter.request);
+    let place = lock.queue.iter().position(|other| other.is(&waiter.session, &waiter.request));
     &lock.queue[..place.unwrap_or(lock.queue.len())]
 }
 

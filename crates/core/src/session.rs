@@ -143,6 +143,9 @@ pub struct Session {
     /// themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
+    /// How long it outlives each heartbeat, in milliseconds, where that is not [`SESSION_TTL`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
     /// Since when it was found to have nothing left that keeps it: cleared by whatever it takes next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fading: Option<Timestamp>,
@@ -157,7 +160,12 @@ pub struct Session {
 impl Session {
     /// A session that has neither taken nor wanted anything yet.
     pub fn new(who: Identity, proof: Proof, expires: Option<Timestamp>) -> Self {
-        Self { who, proof, expires, fading: None, waits: Vec::new(), revoked: Vec::new() }
+        Self { who, proof, expires, ttl_ms: None, fading: None, waits: Vec::new(), revoked: Vec::new() }
+    }
+
+    /// How long it outlives its last heartbeat.
+    pub fn ttl(&self) -> Duration {
+        self.ttl_ms.map_or(SESSION_TTL, Duration::from_millis)
     }
 
     /// Whether it has not run out.

@@ -184,6 +184,10 @@ impl<'v> Draft<'v> {
         self.changes.locks.len() + self.changes.sessions.len()
     }
 
+    pub(crate) fn changed_rows(&self) -> usize {
+        self.changes.rows.len()
+    }
+
     pub(crate) fn leave_unfinished(&mut self, key: &Key) {
         self.changes.unfinished.insert(key.clone());
     }

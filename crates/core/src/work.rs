@@ -12,23 +12,29 @@
 //! | [`line`](mod@line) | what is stored of an agent's queue, and of everything that runs |
 //! | [`row`] | which records there are |
 //! | [`accept`](mod@accept) | taking a job on |
+//! | [`delivery`] | what is stored of a delivery from outside |
+//! | [`receive`](mod@receive) | taking a delivery on, with the jobs that come of it |
 //! | [`fire`](mod@fire) | whether a cron tick becomes a job |
 //! | [`claim`](mod@claim) | who may run next |
 //! | [`finish`](mod@finish) | the end of a run and what follows from it |
 //! | [`shelve`] | clearing, cancelling, replaying |
 //! | [`speak`](mod@speak) | what a run says, and what is said to it |
 //! | [`pause`](mod@pause) | holding everything, or one agent |
+//! | [`scale`](mod@scale) | how many of an agent may run, whatever its settings say |
 
 pub mod accept;
 pub mod agent;
 pub mod claim;
+pub mod delivery;
 pub mod finish;
 pub mod fire;
 pub mod job;
 pub mod line;
 pub mod pause;
+pub mod receive;
 pub mod row;
 pub mod run;
+pub mod scale;
 pub mod shelve;
 pub mod speak;
 

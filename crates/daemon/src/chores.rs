@@ -19,8 +19,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(600);
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
 
 /// Does the chores until dropped.
-pub(crate) async fn keep_house(site: Arc<Site>) {
-    let mut tidy_at = boottime() + TIDY_EVERY;
+pub async fn keep_house(site: Arc<Site>) {
+    let mut tidy_at = boottime();
     loop {
         tokio::time::sleep(EVERY).await;
         if let Err(error) = lost_and_due(&site).await {
@@ -46,8 +46,10 @@ async fn tidy(site: &Site) -> Result<(), Denied> {
     let days = u64::from(loaded.settings.history_retention_days);
     let cutoff = Wall(wall_now().0.saturating_sub(days * DAY_MS));
     while site.coord.forget_before(cutoff).await? > 0 {}
+    while site.coord.forget_deliveries(cutoff).await? > 0 {}
     for agent in loaded.agents.keys() {
         while site.coord.forget_fires(agent, cutoff).await? > 0 {}
     }
+    site.place.forget_runs(cutoff);
     Ok(())
 }

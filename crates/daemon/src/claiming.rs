@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bell_control::limits::caps;
 use bell_coord::Denied;
-use bell_coord::work::running::Work;
+use bell_coord::work::running::{Claim, Work};
 use bell_core::work::run::End;
+use bell_project::agent::Agent;
 use tokio_util::sync::CancellationToken;
 
-use crate::launching::launch;
-use crate::site::{Site, caps};
+use crate::site::Site;
 use crate::watching::Runs;
 
 /// How often work is looked for although nothing was told: a run elsewhere may have died in silence.
@@ -18,12 +20,27 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Between two tries at a store that does not answer.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Starts what was claimed.
+#[async_trait]
+pub trait Starter: Send + Sync + 'static {
+    /// Starts the run of a claim, and sees to it from then on. The words of a refusal read after «could not».
+    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), String>;
+}
+
+#[async_trait]
+impl Starter for Arc<Runs> {
+    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), String> {
+        self.launch(site, agent, claim).await;
+        Ok(())
+    }
+}
+
 /// Claims and starts jobs until told to stop.
-pub(crate) async fn keep_claiming(site: Arc<Site>, runs: Arc<Runs>, stop: CancellationToken) {
+pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: CancellationToken) {
     let mut project = site.project.clone();
     let mut seen = 0;
     while !stop.is_cancelled() {
-        let sleep = match claim_all(&site, &runs, &stop).await {
+        let sleep = match claim_all(&site, &starter, &stop).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
                 tracing::warn!(%error, "could not ask for work");
@@ -31,6 +48,7 @@ pub(crate) async fn keep_claiming(site: Arc<Site>, runs: Arc<Runs>, stop: Cancel
             }
         };
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(sleep) => {}
             changed = project.changed() => if changed.is_err() { return },
@@ -45,7 +63,7 @@ pub(crate) async fn keep_claiming(site: Arc<Site>, runs: Arc<Runs>, stop: Cancel
     }
 }
 
-async fn claim_all(site: &Arc<Site>, runs: &Arc<Runs>, stop: &CancellationToken) -> Result<(), Denied> {
+async fn claim_all(site: &Arc<Site>, starter: &impl Starter, stop: &CancellationToken) -> Result<(), Denied> {
     for (name, _) in site.coord.lines().await?.into_iter().filter(|(_, line)| line.waiting > 0) {
         while !stop.is_cancelled() {
             let loaded = site.loaded();
@@ -54,13 +72,13 @@ async fn claim_all(site: &Arc<Site>, runs: &Arc<Runs>, stop: &CancellationToken)
                 break;
             };
             tracing::info!(agent = %name, run = %claim.run, job = %claim.id, "claimed");
-            let started = launch(site, agent, &claim).await;
-            match started {
-                Ok(handle) => runs.watch(site, claim.run.clone(), handle),
-                Err(reason) => {
-                    tracing::warn!(agent = %name, run = %claim.run, reason, "could not start a run");
-                    site.coord.finish(&claim.run, &End::Unstartable { reason }).await?;
-                }
+            if let Err(reason) = starter.start(site, agent, &claim).await {
+                tracing::warn!(agent = %name, run = %claim.run, reason, "could not start a run");
+                // A supervisor that was killed right after the agent began could not say so.
+                let run = site.coord.run(&claim.run).await?.map(|(run, _)| run);
+                let has_begun = run.is_some_and(|run| run.begun.is_some());
+                let end = if has_begun { End::Lost } else { End::Unstartable { reason } };
+                site.coord.finish(&claim.run, &end).await?;
             }
         }
     }

@@ -10,31 +10,37 @@
 
 use std::fs::File;
 use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bell_control::nodes;
+use bell_control::place::{Place, store_url};
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
-use bell_core::key::Key;
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
+use bell_gateway::server::levers::Pace;
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
 use bell_project::problem::Problem;
 use bell_project::settings::OnStop;
 use bell_project::watch::{Notice, Watch};
 use bell_store::info::Info;
+use bell_store::layers::Metered;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::chores::keep_house;
 use crate::claiming::keep_claiming;
-use crate::place::Place;
-use crate::site::Site;
+use crate::server::Gate;
+use crate::site::{Metrics, Site};
+use crate::tallies;
 use crate::timer::keep_time;
 use crate::watching::Runs;
+use crate::wishes::Wishes;
 
 /// Between two tries at a store that does not answer.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,6 +54,8 @@ pub struct Options {
     pub store: Option<String>,
     /// Bellwether itself.
     pub program: PathBuf,
+    /// The port, if whoever starts the daemon holds it open: requests that come while no daemon is there wait for the next.
+    pub port: Option<Arc<TcpListener>>,
 }
 
 /// Why a daemon does not start.
@@ -72,7 +80,18 @@ pub enum UpError {
         /// Why not.
         error: io::Error,
     },
-    /// The project asks for something that is not there yet.
+    /// The port can't be had.
+    #[error("could not listen on {address}: {error}")]
+    Port {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Other machines would be let in, and nobody said that they should.
+    #[error("could not listen on {0}, which other machines can reach: {1}")]
+    Exposed(IpAddr, &'static str),
+    /// The project asks for something that can't be.
     #[error("could not start: {0}")]
     Unsupported(&'static str),
     /// The store refused.
@@ -81,7 +100,7 @@ pub enum UpError {
 }
 
 impl UpError {
-    fn disk(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn disk(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |error| Self::Disk { doing, error }
     }
@@ -98,6 +117,10 @@ pub struct Daemon {
     /// Shows that this node is there.
     presence: JoinSet<()>,
     leaving: CancellationToken,
+    gate: Gate,
+    wishes: Arc<Wishes>,
+    /// Takes in what other processes count.
+    _counting: JoinSet<()>,
     _watch: Watch,
     _occupied: File,
 }
@@ -127,30 +150,42 @@ impl Daemon {
             let problems = loaded.problems.clone();
             return Err(UpError::Project { folder: options.project.clone(), problems });
         }
-        if loaded.settings.locks.is_some() {
-            return Err(UpError::Unsupported("locks in another store than the runs are not there yet"));
-        }
+        check_locks(&loaded).await?;
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;
         let occupied = place.occupy().map_err(UpError::disk("lock the folder .bell"))?;
         let occupied = occupied.ok_or_else(|| UpError::Occupied(options.project.clone()))?;
-        link_command(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
+        place.sign().map_err(UpError::disk("write into the folder .bell"))?;
+        link_commands(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
         let store_url = store_url(options.store.as_deref(), &loaded, &place);
-        let coord = Coord::new(bell_locks::open::open_store(&store_url).await?);
+        let store = Metered::new(bell_locks::open::open_store(&store_url).await?);
+        let metrics = Metrics::new(store.metrics());
+        let coord = Coord::new(Arc::new(store));
         let node = node_name();
-        let presence = show_presence(&coord, &node).await?;
+        let presence = watch::Sender::new(show_presence(&coord, &node).await?);
         let (sender, project) = watch::channel(Arc::clone(&loaded));
         let watching = Watch::start(watched, loaded, Notice::Automatic, move |change| {
             tracing::info!(?change.diff, "project changed");
+            warn_of(&change.loaded);
             sender.send_replace(change.loaded);
         })
         .map_err(UpError::disk("watch the project"))?;
         let program = options.program.clone();
-        let site = Arc::new(Site { coord, store_url, folder, place, project, node, program });
-        Ok(Self::begin(site, presence, watching, occupied).await)
+        let site = Arc::new(Site { coord, store_url, folder, place, project, node, program, metrics });
+        let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));
+        let gate =
+            Gate::open(&site, Arc::clone(&wishes), presence.subscribe(), options.port.as_ref()).await?;
+        Ok(Self::begin(site, presence, gate, wishes, watching, occupied).await)
     }
 
-    async fn begin(site: Arc<Site>, presence: Session, watch: Watch, occupied: File) -> Self {
+    async fn begin(
+        site: Arc<Site>,
+        presence: watch::Sender<Session>,
+        gate: Gate,
+        wishes: Arc<Wishes>,
+        watch: Watch,
+        occupied: File,
+    ) -> Self {
         let runs = Arc::new(Runs::default());
         runs.adopt_all(&site).await;
         let no_more_claims = CancellationToken::new();
@@ -161,6 +196,7 @@ impl Daemon {
         let leaving = CancellationToken::new();
         let mut shown = JoinSet::new();
         shown.spawn(keep_presence(Arc::clone(&site), presence, leaving.clone()));
+        let counting = count(&site);
         Self {
             site,
             runs,
@@ -169,6 +205,9 @@ impl Daemon {
             no_more_claims,
             presence: shown,
             leaving,
+            gate,
+            wishes,
+            _counting: counting,
             _watch: watch,
             _occupied: occupied,
         }
@@ -177,6 +216,16 @@ impl Daemon {
     /// What the daemon works with.
     pub fn site(&self) -> &Arc<Site> {
         &self.site
+    }
+
+    /// Where others reach it over HTTP.
+    pub fn url(&self) -> String {
+        self.gate.url()
+    }
+
+    /// Returns once somebody asks over HTTP that it stop, at this pace or faster.
+    pub fn asked_to_stop(&self, pace: Pace) -> impl Future<Output = ()> + use<> {
+        self.wishes.to_stop(pace)
     }
 
     /// What the store promises.
@@ -194,6 +243,7 @@ impl Daemon {
         self.no_more_claims.cancel();
         // A claim that is under way is carried through: its run is watched over like the others.
         while self.claiming.join_next().await.is_some() {}
+        self.runs.all_started().await;
         let cleared = self.clear_queues().await;
         let limit = self.site.loaded().settings.stop_timeout.get();
         let finished = tokio::select! {
@@ -206,13 +256,14 @@ impl Daemon {
             self.runs.interrupt_all();
             self.runs.all_over().await;
         }
+        self.gate.close().await;
         self.leaving.cancel();
         while self.presence.join_next().await.is_some() {}
         Ok(Stopped { cleared: cleared?, interrupted })
     }
 
     async fn clear_queues(&self) -> Result<usize, Denied> {
-        if nodes(&self.site.coord).await? > 1 {
+        if nodes::count(&self.site.coord).await? > 1 {
             return Ok(0);
         }
         let mut cleared = 0;
@@ -225,23 +276,26 @@ impl Daemon {
     }
 }
 
-/// The URL of a project's store: as given, as the project says, or the one in its folder.
-pub fn store_url(given: Option<&str>, loaded: &Loaded, place: &Place) -> String {
-    let named = || loaded.settings.store.as_ref().map(|url| url.expose().to_owned());
-    given.map(str::to_owned).or_else(named).unwrap_or_else(|| place.default_store())
+/// Runs take their locks in the store that the project names for them, each by itself: it had better be there.
+async fn check_locks(loaded: &Loaded) -> Result<(), UpError> {
+    let Some(url) = loaded.settings.locks.as_ref().map(|url| url.expose()) else { return Ok(()) };
+    if url.split(':').next() == Some("memory") {
+        return Err(UpError::Unsupported(
+            "locks in another store must be in one that processes share, and memory: is each process's own",
+        ));
+    }
+    bell_locks::open::open_store(url).await?;
+    Ok(())
 }
 
-/// Every daemon holds this key, shared: who holds it is who is there.
-fn nodes_key() -> Result<Key, Denied> {
-    Key::parse("bell://fleet/nodes").map_err(|error| Denied::Invalid(error.to_string()))
-}
-
-/// How many daemons are there, on any machine.
-///
-/// # Errors
-/// If the store can't be read.
-pub async fn nodes(coord: &Coord) -> Result<usize, Denied> {
-    Ok(coord.show(&nodes_key()?).await?.holders.len())
+/// Says what can't be used of a project that was changed, and what is used instead.
+fn warn_of(loaded: &Loaded) {
+    for problem in loaded.problems.iter().filter(|problem| problem.is_error()) {
+        tracing::warn!(%problem, "the project has a mistake in it: bell check tells more");
+    }
+    for agent in &loaded.kept {
+        tracing::warn!(%agent, "its files can't be used; it goes on as it was");
+    }
 }
 
 async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {
@@ -253,43 +307,73 @@ async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {
     };
     let session = Session::new(who, Keep::Attended)?;
     // The session is what counts: the key is as long-lived as can be, and ends with it.
-    let ask = Ask::new(nodes_key()?).shared().ttl(Ttl::MAX);
+    let ask = Ask::new(nodes::key()?).shared().ttl(Ttl::MAX);
     coord.acquire(&session, &ask).await?;
     Ok(session)
 }
 
 /// Stays there until told to leave. A daemon that was stopped for longer than its session lasts comes back.
-async fn keep_presence(site: Arc<Site>, mut session: Session, leaving: CancellationToken) {
+async fn keep_presence(site: Arc<Site>, session: watch::Sender<Session>, leaving: CancellationToken) {
     loop {
+        let current = session.borrow().clone();
         tokio::select! {
             () = leaving.cancelled() => break,
-            () = session.over() => {}
+            () = current.over() => {}
         }
         match show_presence(&site.coord, &site.node).await {
-            Ok(again) => session = again,
+            Ok(again) => drop(session.send_replace(again)),
             Err(error) => {
                 tracing::warn!(%error, "could not show that this node is there");
                 tokio::time::sleep(RETRY_AFTER).await;
             }
         }
     }
-    if let Err(error) = site.coord.end(&session).await {
+    let last = session.borrow().clone();
+    if let Err(error) = site.coord.end(&last).await {
         tracing::warn!(%error, "could not say that this node leaves; its session lapses");
     }
+}
+
+/// Takes in what the processes of this machine count. A daemon that can't goes on: its numbers are too low then.
+fn count(site: &Site) -> JoinSet<()> {
+    let mut counting = JoinSet::new();
+    match tallies::listen(&site.place) {
+        Ok(socket) => drop(counting.spawn(tallies::keep_counting(socket, site.metrics.clone()))),
+        Err(error) => tracing::warn!(%error, "could not listen to what other processes count"),
+    }
+    counting
 }
 
 fn node_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// What an agent may call Bellwether by: its own name, and the short ones that projects of Action Llama use.
+const COMMANDS: &[&str] = &[
+    "bell",
+    "rlock",
+    "runlock",
+    "rlock-heartbeat",
+    "al-rerun",
+    "al-status",
+    "al-return",
+    "al-exit",
+    "al-subagent",
+    "al-subagent-check",
+    "al-subagent-wait",
+];
+
 /// Puts `bell` where agents find it. What is there already is replaced by rename, so that an agent that looks at this
 /// moment finds one or the other.
-fn link_command(place: &Place, program: &Path) -> io::Result<()> {
-    let (link, fresh) = (place.bin().join("bell"), place.bin().join(".bell"));
-    match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+fn link_commands(place: &Place, program: &Path) -> io::Result<()> {
+    for name in COMMANDS {
+        let (link, fresh) = (place.bin().join(name), place.bin().join(format!(".{name}")));
+        match std::fs::remove_file(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        symlink(program, &fresh)?;
+        std::fs::rename(&fresh, &link)?;
     }
-    symlink(program, &fresh)?;
-    std::fs::rename(&fresh, &link)
+    Ok(())
 }

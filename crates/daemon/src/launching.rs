@@ -14,14 +14,19 @@ use bell_runner::container::{Container, Mount, MountAccess};
 use bell_runner::env::Environment;
 use bell_runner::handle::SupervisorHandle;
 use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, Worktree};
-use bell_runner::presets::{Given, Presets};
+use bell_runner::presets::{Given, McpServer, Presets};
 use bell_runner::spawn::spawn;
 use bell_runner::user::User;
 use serde_json::Value;
 
+use crate::counter;
 use crate::prompt::{context, prompt};
 use crate::site::Site;
 use crate::supervisor::Warrant;
+
+/// The very file that runs: an upgrade may replace the one at its path at any moment, and a supervisor has to understand
+/// its daemon.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 const PROMPT_FILE: &str = "prompt.md";
 const TRIGGER_FILE: &str = "trigger.json";
@@ -44,7 +49,7 @@ pub(crate) async fn launch(
     let made = DirBuilder::new().mode(0o700).create(&launch.run_dir);
     made.map_err(|error| format!("make the run's folder: {error}"))?;
     warrant.write(&launch.run_dir).map_err(|error| format!("write into the run's folder: {error}"))?;
-    spawn(&site.program, &launch).await.map_err(|error| error.to_string())
+    spawn(Path::new(THIS_PROGRAM), &launch).await.map_err(|error| error.to_string())
 }
 
 /// The locks that the agent must have before it starts.
@@ -68,14 +73,12 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
         file(PARAMS_FILE, serde_json::to_string(&agent.settings.params).unwrap_or_default()),
     ];
     launch.container = agent.settings.container.as_ref().map(|wanted| container(site, wanted));
-    if let Some(model) = &agent.settings.model {
-        // Better not at all than with another model than the one that was asked for.
-        return Err(format!(
-            "use the model {model:?}: no preset takes one yet; name it in the command instead"
-        ));
-    }
     match &agent.program {
-        Program::Preset(name) => preset(site, name, &words, &mut launch)?,
+        Program::Preset(name) => preset(site, agent, claim, name, &words, &mut launch)?,
+        Program::Command(_) | Program::File(_) if agent.settings.model.is_some() => {
+            // Better not at all than with another model than the one that was asked for.
+            return Err("tell a command which model to use: name it in the command instead".to_owned());
+        }
         program => launch.argv = argv(site, agent, program),
     }
     launch.timeout_ms = Some(ms(agent.settings.timeout));
@@ -83,6 +86,9 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     launch.limits = limits(&agent.settings.limits);
     launch.user =
         agent.settings.user.as_deref().map(User::find).transpose().map_err(|error| error.to_string())?;
+    if launch.user.is_some() {
+        site.place.let_pass().map_err(|error| format!("let another user reach the run's folder: {error}"))?;
+    }
     launch.landlock = agent.settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
     launch.worktree = agent.settings.worktree.as_ref().map(|wanted| worktree(site, wanted));
     if launch.worktree.is_some() {
@@ -110,14 +116,25 @@ fn argv(site: &Site, agent: &Agent, program: &Program) -> Vec<String> {
     }
 }
 
-/// A known agent program: how it is run, and how it gets its prompt. A project's own preset wins over ours.
-fn preset(site: &Site, name: &str, prompt: &str, launch: &mut Launch) -> Result<(), String> {
+/// A known agent program: how it is run, how it gets its prompt, and how it is told of the run's MCP server. A project's
+/// own preset wins over ours.
+fn preset(
+    site: &Site,
+    agent: &Agent,
+    claim: &Claim,
+    name: &str,
+    prompt: &str,
+    launch: &mut Launch,
+) -> Result<(), String> {
     let mut presets = Presets::built_in().map_err(|error| error.to_string())?;
     if let Ok(own) = site.folder.read(&format!("presets/{name}.toml"), CONFIG_BYTES_MAX) {
         presets.add(name, &String::from_utf8_lossy(&own)).map_err(|error| error.to_string())?;
     }
     let agent_dir = launch.agent_dir();
-    let given = Given { prompt, agent_dir: &agent_dir, mcp: None };
+    let (url, token) = (counter::url(&agent_dir), claim.session.token().expose());
+    let bell = site.place.bin().join("bell");
+    let mcp = Some(McpServer { url: &url, token: &token, bell: &bell });
+    let given = Given { prompt, agent_dir: &agent_dir, model: agent.settings.model.as_deref(), mcp };
     let rendered =
         presets.get(name).and_then(|preset| preset.render(&given)).map_err(|error| error.to_string())?;
     // It brings a file of the same name and words.
@@ -142,9 +159,6 @@ fn environment(site: &Site, agent: &Agent, claim: &Claim, agent_dir: &Path) -> R
     let path = env.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
     let path = format!("{}:{path}", site.place.bin().display());
     let at = |name: &str| agent_dir.join(name).display().to_string();
-    if shares_no_secret(&site.store_url) {
-        env = env.with("BELL_STORE", &site.store_url).with("BELL_SESSION", claim.session.token().expose());
-    }
     Ok(env
         .with("PATH", path)
         .with("BELL_AGENT", agent.name.as_str())
@@ -154,17 +168,13 @@ fn environment(site: &Site, agent: &Agent, claim: &Claim, agent_dir: &Path) -> R
         .with("BELL_PARAMS_FILE", at(PARAMS_FILE)))
 }
 
-/// Whether an agent may know where the store is, and so take locks in its run's session: a path is no password.
-fn shares_no_secret(store_url: &str) -> bool {
-    matches!(store_url.split_once(':'), Some(("sqlite" | "file", _)))
-}
-
 fn limits(wanted: &settings::Limits) -> Limits {
     Limits {
         cpu_seconds: wanted.cpu.map(|cpu| cpu.get().as_secs().max(1)),
         cpu_weight: None,
         memory_bytes: wanted.memory.map(settings::Size::bytes),
         open_files: wanted.files,
+        usual_open_files: crate::files::usual(),
         processes: wanted.processes,
         output_bytes: wanted.output.bytes(),
     }
@@ -175,10 +185,13 @@ fn landlock(site: &Site, paths: &settings::Paths, agent_dir: &Path) -> Landlock 
         |paths: &[PathBuf]| paths.iter().map(|path| site.folder.path().join(path)).collect::<Vec<_>>();
     let mut write = absolute(&paths.write);
     write.push(agent_dir.to_owned());
-    Landlock { read: absolute(&paths.read), write, system: true }
+    let mut read = absolute(&paths.read);
+    read.extend([site.place.bin(), site.program.clone()]);
+    Landlock { read, write, system: true }
 }
 
-/// The container sees the project at the place it has here, and nothing else of this machine.
+/// The container sees the project at the place it has here, with the socket of the run in it, and Bellwether itself; and
+/// nothing else of this machine.
 fn container(site: &Site, wanted: &settings::Container) -> Container {
     let engine = match wanted.runtime {
         settings::Runtime::Docker => "docker",
@@ -191,7 +204,10 @@ fn container(site: &Site, wanted: &settings::Container) -> Container {
         engine: engine.to_owned(),
         engine_env: engine_env.collect(),
         image: wanted.image.clone(),
-        mounts: vec![Mount { from: project.clone(), to: project, access: MountAccess::Write }],
+        mounts: vec![
+            Mount { from: project.clone(), to: project, access: MountAccess::Write },
+            Mount { from: site.program.clone(), to: site.program.clone(), access: MountAccess::Read },
+        ],
         network: None,
     }
 }

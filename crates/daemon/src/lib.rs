@@ -6,23 +6,35 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`flow`] | from start to stop |
-//! | [`place`] | where a project keeps what is Bellwether's |
 //! | [`site`] | what every part of the daemon works with |
-//! | `timer` | ticks of schedules |
-//! | `claiming` | asking for work and starting it |
+//! | [`files`] | how many files it may have open |
+//! | `server` | the port and the socket of the daemon |
+//! | [`timer`] | ticks of schedules |
+//! | [`claiming`] | asking for work and starting it |
 //! | `launching` | from a claimed job to a process that can be started |
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
-//! | `chores` | what must happen now and then |
+//! | [`chores`] | what must happen now and then |
 //! | [`supervisor`] | what the process beside each run does with the store |
+//! | `counter` | the socket on which a run's agent talks to its supervisor |
+//! | `traces` | traces from a trigger to the exit of its agent |
+//! | [`tallies`] | what the processes of this machine count, brought together |
+//! | `callees` | whom a run may call |
+//! | `wishes` | what somebody wishes of this daemon over HTTP |
 
-mod chores;
-mod claiming;
+mod callees;
+pub mod chores;
+pub mod claiming;
+mod counter;
+pub mod files;
 pub mod flow;
 mod launching;
-pub mod place;
 mod prompt;
+mod server;
 pub mod site;
 pub mod supervisor;
-mod timer;
+pub mod tallies;
+pub mod timer;
+mod traces;
 mod watching;
+mod wishes;

@@ -3,19 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bell_control::place::Place;
 use bell_coord::Coord;
-use bell_core::work::accept::{Overflow, Room};
 use bell_core::work::agent::AgentName;
-use bell_core::work::job::Rules;
-use bell_core::work::line::Caps;
-use bell_core::work::run::Class;
+pub use bell_gateway::metrics::Metrics;
 use bell_project::agent::Agent;
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
-use bell_project::settings;
 use tokio::sync::watch;
-
-use crate::place::Place;
 
 /// A project on this machine, with its store open.
 pub struct Site {
@@ -33,6 +28,8 @@ pub struct Site {
     pub node: String,
     /// Bellwether itself, to be started beside each run.
     pub program: PathBuf,
+    /// The numbers of this daemon.
+    pub metrics: Metrics,
 }
 
 impl Site {
@@ -44,46 +41,5 @@ impl Site {
     /// An agent of the project.
     pub fn agent(&self, name: &AgentName) -> Option<Arc<Agent>> {
         self.loaded().agents.get(name).cloned()
-    }
-}
-
-/// How many of an agent may run.
-pub fn caps(loaded: &Loaded, agent: &Agent) -> Caps {
-    let count = |scale: u32| usize::try_from(scale).unwrap_or(usize::MAX);
-    Caps { agent: count(agent.settings.scale), fleet: loaded.settings.scale.map(count) }
-}
-
-/// How many jobs of an agent may wait.
-pub fn room(agent: &Agent) -> Room {
-    let overflow = match agent.settings.overflow {
-        settings::Overflow::DropOldest => Overflow::DropOldest,
-        settings::Overflow::Reject => Overflow::Reject,
-    };
-    Room { size: agent.settings.work_queue_size, overflow }
-}
-
-/// What follows from how a run of an agent ends.
-pub fn rules(agent: &Agent) -> Rules {
-    let retry = &agent.settings.retry;
-    let ms = |length: settings::Length| u64::try_from(length.get().as_millis()).unwrap_or(u64::MAX);
-    Rules {
-        max_reruns: agent.settings.max_reruns,
-        // The first try is no retry.
-        retries: retry.attempts.saturating_sub(1),
-        retry_on: retry.on.iter().map(|class| class_of(*class)).collect(),
-        backoff_ms: ms(retry.backoff),
-        max_backoff_ms: ms(retry.max),
-    }
-}
-
-fn class_of(class: settings::FailureClass) -> Class {
-    match class {
-        settings::FailureClass::Failed => Class::Failed,
-        settings::FailureClass::Crashed => Class::Crashed,
-        settings::FailureClass::Timeout => Class::Timeout,
-        settings::FailureClass::Lost => Class::Lost,
-        settings::FailureClass::Interrupted => Class::Interrupted,
-        settings::FailureClass::Busy => Class::Busy,
-        settings::FailureClass::Unstartable => Class::Unstartable,
     }
 }

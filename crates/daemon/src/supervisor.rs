@@ -1,28 +1,43 @@
-//! What the process beside each run does with the store: it takes the run's session over, takes its locks, begins it,
-//! and ends it. So a run needs no daemon to go on, and its locks live exactly as long as somebody watches over it.
+//! What the process beside each run does with the store: it takes the run's session over, takes its locks, opens the
+//! counter that its agent talks to, begins it, and ends it. So a run needs no daemon to go on, and its locks live exactly
+//! as long as somebody watches over it.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bell_control::place::Place;
 use bell_coord::work::running::Claim;
-use bell_coord::{Ask, Coord, Denied, Session, Token};
+use bell_coord::{Ask, Coord, Denied, Keep, Session, Token};
 use bell_core::key::Key;
 use bell_core::lock::Ttl;
+use bell_core::work::agent::AgentName;
 use bell_core::work::claim::Begun;
 use bell_core::work::run::{End, RunId};
+use bell_gateway::Desk;
+use bell_gateway::desk::Standing;
+use bell_locks::locks::StoreLocks;
+use bell_locks::{Held, LockBackend, Loss};
 use bell_project::agent::Agent;
 use bell_runner::env::Environment;
 use bell_runner::error::{Error, Kind};
 use bell_runner::exit::{Exit, Reason};
 use bell_runner::hooks::Hooks;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
+use crate::callees::ProjectCallees;
+use crate::counter::Counter;
 use crate::site::Site;
+use crate::tallies;
 
 const WARRANT_FILE: &str = "warrant.json";
 
@@ -33,7 +48,11 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 #[derive(Serialize, Deserialize)]
 pub struct Warrant {
     run: RunId,
+    agent: AgentName,
+    project: PathBuf,
     store: String,
+    /// Where the locks are, if not in the store.
+    lock_store: Option<String>,
     token: String,
     locks: Vec<Key>,
     ttl: Ttl,
@@ -41,9 +60,13 @@ pub struct Warrant {
 
 impl Warrant {
     pub(crate) fn new(site: &Site, agent: &Agent, claim: &Claim, locks: Vec<Key>) -> Self {
+        let lock_store = site.loaded().settings.locks.as_ref().map(|url| url.expose().to_owned());
         Self {
             run: claim.run.clone(),
+            agent: agent.name.clone(),
+            project: site.folder.path().to_owned(),
             store: site.store_url.clone(),
+            lock_store,
             token: claim.session.token().expose(),
             locks,
             ttl: Ttl::new(agent.settings.resource_lock_timeout.get()).unwrap_or(Ttl::DEFAULT),
@@ -83,57 +106,144 @@ pub(crate) fn end_of(reason: &Reason) -> End {
 
 /// The supervisor's link to the store.
 pub struct Keeper {
+    run_dir: PathBuf,
     warrant: io::Result<Warrant>,
     kept: RefCell<Option<(Coord, Session)>>,
+    open: RefCell<Option<Arc<Open>>>,
     /// How the run ends if it loses its right to go on.
     wanted: RefCell<Option<End>>,
+}
+
+/// What a run that may begin has beside its session.
+struct Open {
+    locks: Coord,
+    /// Who holds the run's locks: its session, or one of its own in another store.
+    holder: Session,
+    /// What the run must have for as long as it lasts.
+    held: Vec<Held>,
+    counter: Counter,
+    /// Hands in what this process counts.
+    _told: JoinSet<Infallible>,
 }
 
 impl Keeper {
     /// Reads the warrant of a run. A run without one never starts.
     pub fn of(run_dir: &Path) -> Self {
-        Self { warrant: Warrant::take(run_dir), kept: RefCell::default(), wanted: RefCell::default() }
+        Self {
+            run_dir: run_dir.to_owned(),
+            warrant: Warrant::take(run_dir),
+            kept: RefCell::default(),
+            open: RefCell::default(),
+            wanted: RefCell::default(),
+        }
     }
 
     fn kept(&self) -> Option<(Coord, Session)> {
         self.kept.borrow().clone()
     }
 
-    /// Takes the session over, the locks, and then the run itself. Answers what the agent should know of the locks, or
-    /// the end, if it may not begin.
+    fn open(&self) -> Option<Arc<Open>> {
+        self.open.borrow().clone()
+    }
+
+    /// Takes the session over, the locks, opens the counter, and then begins the run itself. Answers what the agent should
+    /// know, or the end, if it may not begin.
     async fn take_up(&self) -> Result<Environment, End> {
-        let unstartable = |denied: &Denied| End::Unstartable { reason: denied.to_string() };
         let warrant = self
             .warrant
             .as_ref()
             .map_err(|error| End::Unstartable { reason: format!("its warrant can't be read: {error}") })?;
         let token = Token::parse(&warrant.token)
             .ok_or_else(|| End::Unstartable { reason: "its token can't be read".to_owned() })?;
-        let store =
-            bell_locks::open::open_store(&warrant.store).await.map_err(|denied| unstartable(&denied))?;
-        let coord = Coord::new(store);
-        let session = coord.take_over(&token).await.map_err(|denied| match denied {
+        let work = open(&warrant.store).await?;
+        let session = work.take_over(&token).await.map_err(|denied| match denied {
             Denied::Lost(_) => End::Lost,
             other => unstartable(&other),
         })?;
-        self.kept.replace(Some((coord.clone(), session.clone())));
-        let mut env = Environment::empty();
-        if !warrant.locks.is_empty() {
-            let ask = Ask::all(warrant.locks.clone()).ttl(warrant.ttl);
-            let leases = coord.acquire(&session, &ask).await.map_err(|denied| match denied {
-                Denied::Busy(busy) => End::Busy { reason: Denied::Busy(busy).to_string() },
-                other => unstartable(&other),
-            })?;
-            if let [lease] = leases.as_slice() {
-                env = env.with("BELL_LOCK_FENCE", lease.fence.to_string());
-            }
-        }
-        match coord.begin(&warrant.run).await.map_err(|denied| unstartable(&denied))? {
-            Begun::Now => Ok(env),
+        self.kept.replace(Some((work.clone(), session.clone())));
+        let env = self.open_counter(warrant, &work, &session).await?;
+        match work.begin(&warrant.run).await.map_err(|denied| unstartable(&denied))? {
+            Begun::Now => Ok(env.with("BELL_TOKEN", &warrant.token)),
             Begun::TooLate => Err(End::Lost),
             Begun::Killed(reason) => Err(End::Killed { reason }),
         }
     }
+
+    /// Takes the locks that the run must have, and lets its agent talk to its stores.
+    async fn open_counter(
+        &self,
+        warrant: &Warrant,
+        work: &Coord,
+        session: &Session,
+    ) -> Result<Environment, End> {
+        let (locks, holder) = lock_desk(warrant, work, session).await?;
+        let held = take_locks(warrant, &locks, &holder).await?;
+        let standing = Standing {
+            run: warrant.run.clone(),
+            agent: warrant.agent.clone(),
+            work: work.clone(),
+            session: session.clone(),
+            locks: locks.clone(),
+            holder: holder.clone(),
+            ttl: warrant.ttl,
+        };
+        let desk = Desk::new(standing, ProjectCallees(warrant.project.clone()));
+        let (counter, mut env) = Counter::open(desk, &self.run_dir)
+            .map_err(|error| End::Unstartable { reason: format!("its socket can't be opened: {error}") })?;
+        if let [held] = held.as_slice() {
+            env = env.with("BELL_LOCK_FENCE", held.fence().to_string());
+        }
+        let mut told = JoinSet::new();
+        told.spawn(tallies::keep_handing_in(Place::of(&warrant.project)));
+        self.open.replace(Some(Arc::new(Open { locks, holder, held, counter, _told: told })));
+        Ok(env)
+    }
+
+    /// Ends what the run had beside its session. What can't be told to a store that does not answer lapses there.
+    async fn let_go(&self, session: &Session, open: Arc<Open>) {
+        open.counter.desk().end_sessions().await;
+        while open.holder.id() != session.id() && !open.holder.is_over() {
+            match open.locks.end(&open.holder).await {
+                Ok(()) => break,
+                Err(error) => tracing::warn!(%error, "could not end the session of a run's locks"),
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+        // The locks have ended with their session: nothing is left to be released one by one.
+        if let Some(open) = Arc::into_inner(open) {
+            open.held.into_iter().for_each(|held| drop(held.forget()));
+        }
+    }
+}
+
+async fn open(url: &str) -> Result<Coord, End> {
+    Ok(Coord::new(bell_locks::open::open_store(url).await.map_err(|denied| unstartable(&denied))?))
+}
+
+fn unstartable(denied: &Denied) -> End {
+    End::Unstartable { reason: denied.to_string() }
+}
+
+/// Where the run's locks are, and who holds them: its own session, unless the project keeps locks in another store.
+async fn lock_desk(warrant: &Warrant, work: &Coord, session: &Session) -> Result<(Coord, Session), End> {
+    let Some(url) = &warrant.lock_store else { return Ok((work.clone(), session.clone())) };
+    let holder =
+        Session::new(session.who().clone(), Keep::Attended).map_err(|denied| unstartable(&denied))?;
+    Ok((open(url).await?, holder))
+}
+
+/// Takes what the agent must have before it starts, and keeps it for as long as the run lasts.
+async fn take_locks(warrant: &Warrant, locks: &Coord, holder: &Session) -> Result<Vec<Held>, End> {
+    if warrant.locks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ask = Ask::all(warrant.locks.clone()).ttl(warrant.ttl);
+    let leases = locks.acquire(holder, &ask).await.map_err(|denied| match denied {
+        Denied::Busy(busy) => End::Busy { reason: Denied::Busy(busy).to_string() },
+        other => unstartable(&other),
+    })?;
+    let backend: Arc<dyn LockBackend> = Arc::new(StoreLocks::new(Arc::clone(locks.store())));
+    Ok(leases.into_iter().map(|lease| Held::new(&backend, holder, lease)).collect())
 }
 
 #[async_trait(?Send)]
@@ -152,34 +262,72 @@ impl Hooks for Keeper {
     async fn started(&self, _pid: i32) {}
 
     async fn revoked(&self) -> String {
-        let (Some((coord, session)), Ok(warrant)) = (self.kept(), &self.warrant) else {
+        let (Some((work, session)), Some(open), Ok(warrant)) = (self.kept(), self.open(), &self.warrant)
+        else {
             return std::future::pending().await;
         };
         let end = tokio::select! {
             () = session.over() => End::Lost,
-            end = told_to_end(&coord, &warrant.run) => end,
+            () = open.holder.over() => End::Lost,
+            () = any_lost(&open.held) => End::Lost,
+            end = told_to_end(&work, &warrant.run) => end,
+            code = open.counter.desk().exit_wanted() => by_its_own_wish(code),
         };
         let why = end.to_string();
         self.wanted.replace(Some(end));
         why
     }
 
-    async fn ending(&self, _reason: &Reason) {}
+    async fn ending(&self, _reason: &Reason) {
+        if let Some(open) = self.open() {
+            open.counter.desk().revoke();
+        }
+    }
 
     async fn ended(&self, exit: &Exit) {
+        let open = self.open.take();
+        if let Some(open) = &open {
+            open.counter.desk().revoke();
+        }
         // A run that was refused before it could reach the store is ended by the daemon that started it.
-        let (Some((coord, session)), Ok(warrant)) = (self.kept(), &self.warrant) else { return };
+        let (Some((work, session)), Ok(warrant)) = (self.kept(), &self.warrant) else { return };
         let wanted = self.wanted.borrow().clone();
         let end = match (&exit.reason, wanted) {
             (Reason::Revoked { .. } | Reason::NotStarted { .. }, Some(end)) => end,
             (reason, _) => end_of(reason),
         };
-        while let Err(error) = coord.finish(&warrant.run, &end).await {
+        while let Err(error) = work.finish(&warrant.run, &end).await {
             tracing::warn!(run = %warrant.run, %error, "could not record the end of a run");
             tokio::time::sleep(RETRY_AFTER).await;
         }
-        drop(session);
+        if let Some(open) = open {
+            self.let_go(&session, open).await;
+        }
+        tallies::hand_in(&Place::of(&warrant.project));
     }
+}
+
+/// The end of a run that asked for it.
+fn by_its_own_wish(code: u8) -> End {
+    if code == 0 { End::Completed } else { End::Failed { code: i32::from(code) } }
+}
+
+/// Returns when a lock that the run must have is lost. One that the agent itself gave back is not.
+async fn any_lost(held: &[Held]) {
+    let mut losses: Vec<_> = held.iter().map(|held| Box::pin(held.lost())).collect();
+    poll_fn(|context| {
+        let mut lost = Poll::Pending;
+        losses.retain_mut(|loss| match loss.as_mut().poll(context) {
+            Poll::Ready(Loss::NotHolder(_)) => false,
+            Poll::Ready(_) => {
+                lost = Poll::Ready(());
+                false
+            }
+            Poll::Pending => true,
+        });
+        lost
+    })
+    .await;
 }
 
 /// Returns when somebody wants the run to end. A store that can't be watched for a while is asked again: the session

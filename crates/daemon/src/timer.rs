@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bell_control::limits::{caps, room, rules};
 use bell_coord::Denied;
 use bell_coord::work::intake::new_job;
 use bell_coord::work::wall_now;
@@ -20,7 +21,7 @@ use bell_project::cron::{Schedule, due};
 use bell_project::settings;
 use jiff::Timestamp;
 
-use crate::site::{Site, caps, room, rules};
+use crate::site::Site;
 
 /// The longest sleep. A wall clock that was set is noticed within this time.
 const MAX_SLEEP: Duration = Duration::from_secs(20);
@@ -29,9 +30,9 @@ const MAX_SLEEP: Duration = Duration::from_secs(20);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Decides ticks until dropped.
-pub(crate) async fn keep_time(site: Arc<Site>) {
+pub async fn keep_time(site: Arc<Site>) {
     let mut project = site.project.clone();
-    let mut timer = Timer { site, considered: BTreeMap::new() };
+    let mut timer = Timer { site, considered: BTreeMap::new(), wakes: BTreeMap::new() };
     loop {
         let sleep = match timer.tick().await {
             Ok(next) => next.map_or(MAX_SLEEP, |next| until(next).min(MAX_SLEEP)),
@@ -41,6 +42,7 @@ pub(crate) async fn keep_time(site: Arc<Site>) {
             }
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep(sleep) => {}
             changed = project.changed() => if changed.is_err() { return },
         }
@@ -51,6 +53,8 @@ struct Timer {
     site: Arc<Site>,
     /// Up to when each agent's schedule has been decided.
     considered: BTreeMap<AgentName, Timestamp>,
+    /// When each agent's next tick comes, as the agent was then: a calendar is not searched again for what is known.
+    wakes: BTreeMap<AgentName, (Arc<Agent>, Timestamp)>,
 }
 
 impl Timer {
@@ -60,9 +64,18 @@ impl Timer {
         self.considered
             .retain(|name, _| loaded.agents.get(name).is_some_and(|agent| agent.schedule().is_some()));
         let mut next: Option<Timestamp> = None;
+        let known = std::mem::take(&mut self.wakes);
         for agent in loaded.agents.values() {
-            let Some(schedule) = agent.schedule() else { continue };
-            let wake = self.decide(agent, &schedule).await?;
+            let wake = match known.get(&agent.name) {
+                Some((before, wake)) if Arc::ptr_eq(before, agent) && now() < *wake => Some(*wake),
+                _ => match agent.schedule() {
+                    Some(schedule) => self.decide(agent, &schedule).await?,
+                    None => None,
+                },
+            };
+            if let Some(wake) = wake {
+                self.wakes.insert(agent.name.clone(), (Arc::clone(agent), wake));
+            }
             next = [next, wake].into_iter().flatten().min();
         }
         Ok(next)
@@ -79,7 +92,10 @@ impl Timer {
             let meant = now - schedule.delay(&agent.name, first, jitter);
             let due = due(schedule, considered, meant, agent.settings.catchup.as_ref());
             for missed in &due.missed {
-                self.site.coord.miss(&tick(agent, missed.nominal), missed.reason.words()).await?;
+                let noted = self.site.coord.miss(&tick(agent, missed.nominal), missed.reason.words()).await?;
+                if matches!(noted, Fired::Now(_)) {
+                    self.site.metrics.missed();
+                }
             }
             for nominal in &due.fire {
                 self.fire(agent, *nominal).await?;
@@ -90,15 +106,25 @@ impl Timer {
         Ok(first.map(late))
     }
 
-    /// Up to when this agent's schedule has been decided: by this daemon, or by the one before it. For an agent
-    /// that never fired, up to now.
+    /// Up to when this agent's schedule has been decided: by this daemon, or by the one before it. A schedule that
+    /// nobody has seen before counts from now on.
     async fn considered(&mut self, agent: &Agent) -> Result<Timestamp, Denied> {
         if let Some(considered) = self.considered.get(&agent.name) {
             return Ok(*considered);
         }
         let last = self.site.coord.fires(&agent.name, None, 1).await?;
-        let last = last.rows.first().and_then(|(nominal, _)| timestamp(*nominal));
-        let considered = last.unwrap_or_else(now);
+        let last = last.rows.first().and_then(|(nominal, fire)| timestamp(fire.decided_until(*nominal)));
+        let considered = match last {
+            Some(last) => last,
+            None => {
+                let first = now();
+                match self.site.coord.first_seen(&agent.name, wall(first)).await? {
+                    // Another node saw it in the same moment, and counts from its own.
+                    Fired::Before(fire) => timestamp(fire.at).unwrap_or(first),
+                    Fired::Now(_) | Fired::Occupied(_) => first,
+                }
+            }
+        };
         self.considered.insert(agent.name.clone(), considered);
         Ok(considered)
     }
@@ -107,6 +133,7 @@ impl Timer {
         let loaded = self.site.loaded();
         let fired = self.site.coord.fire(&tick(agent, nominal), caps(&loaded, agent), room(agent)).await?;
         if let Fired::Now(Fire { verdict, .. }) = fired {
+            self.site.metrics.fired(&verdict);
             match verdict {
                 Verdict::Job { job } => tracing::info!(agent = %agent.name, %nominal, %job, "schedule fired"),
                 Verdict::Skipped { reason } => {

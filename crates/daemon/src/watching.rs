@@ -3,22 +3,67 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bell_coord::work::running::Claim;
 use bell_core::work::run::{End, RunId};
+use bell_project::agent::Agent;
 use bell_runner::adopt::{Adopted, adopt};
 use bell_runner::handle::SupervisorHandle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::launching::launch;
 use crate::site::Site;
 use crate::supervisor::end_of;
+use crate::traces::Traces;
+
+/// Runs that are started at the same time. Starting one is mostly waiting: for a disk, for the kernel, for a process
+/// to begin. More than these would only take turns.
+const STARTING_MAX: u32 = 4;
 
 /// The runs that this machine watches over.
-#[derive(Default)]
 pub(crate) struct Runs {
     running: Mutex<BTreeMap<RunId, Arc<SupervisorHandle>>>,
     count: watch::Sender<usize>,
+    starting: Arc<Semaphore>,
+    traces: Traces,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        let starting = Arc::new(Semaphore::new(STARTING_MAX as usize));
+        Self {
+            running: Mutex::default(),
+            count: watch::Sender::default(),
+            starting,
+            traces: Traces::from_env(),
+        }
+    }
 }
 
 impl Runs {
+    /// Starts the run of a claim and watches over it. Returns when it is on its way, which is at once unless many are.
+    pub(crate) async fn launch(self: &Arc<Self>, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) {
+        // Nobody ever closes it.
+        let Ok(turn) = Arc::clone(&self.starting).acquire_owned().await else { return };
+        let (runs, site) = (Arc::clone(self), Arc::clone(site));
+        let (agent, claim) = (Arc::clone(agent), claim.clone());
+        tokio::spawn(async move {
+            match launch(&site, &agent, &claim).await {
+                Ok(handle) => runs.watch(&site, claim.run.clone(), handle),
+                Err(reason) => {
+                    tracing::warn!(agent = %agent.name, run = %claim.run, reason, "could not start a run");
+                    give_up(&site, &claim.run, reason).await;
+                }
+            }
+            drop(turn);
+        });
+    }
+
+    /// Returns when nothing is being started any more: what was, is watched over.
+    pub(crate) async fn all_started(&self) {
+        // Who has every turn knows that nobody else has one.
+        let _ = self.starting.acquire_many(STARTING_MAX).await;
+    }
+
     /// Watches over a run until it is over, and makes sure that its end is on record.
     pub(crate) fn watch(self: &Arc<Self>, site: &Arc<Site>, run: RunId, handle: SupervisorHandle) {
         let handle = Arc::new(handle);
@@ -34,6 +79,7 @@ impl Runs {
                 }
             };
             record(&site, &run, &end).await;
+            runs.traces.ended(&site.coord, &run).await;
             runs.lock().remove(&run);
             runs.tell();
         });
@@ -94,6 +140,15 @@ impl Runs {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<SupervisorHandle>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a run that could not be started. A supervisor that was killed right after the agent began could not say so.
+async fn give_up(site: &Site, run: &RunId, reason: String) {
+    match site.coord.run(run).await {
+        Ok(Some((begun, _))) if begun.begun.is_some() => record(site, run, &End::Lost).await,
+        Ok(_) => record(site, run, &End::Unstartable { reason }).await,
+        Err(error) => tracing::warn!(%run, %error, "could not record that a run was not started; it lapses"),
     }
 }
 

@@ -62,7 +62,7 @@ impl Register {
     async fn raise(&self, resource: &Key, fence: Fence) -> Result<(), GuardError> {
         // A holder sends many requests with one fence, and only the first has something to remember.
         match self.fences.read(resource.as_str()).await? {
-            Some(seen) if seen.fence > fence => Err(Stale { given: fence, seen: seen.fence }.into()),
+            Some(seen) if seen.fence > fence => Err(Stale::refuse(fence, seen.fence).into()),
             Some(seen) if seen.fence == fence => Ok(()),
             _ => self.fences.write(resource.as_str(), fence, &[]).await,
         }

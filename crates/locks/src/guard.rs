@@ -24,3 +24,11 @@ pub struct Stale {
     /// The highest fence that the resource has seen.
     pub seen: Fence,
 }
+
+impl Stale {
+    /// Refuses a write, and counts it.
+    pub fn refuse(given: Fence, seen: Fence) -> Self {
+        bell_coord::tally::fence_rejected();
+        Self { given, seen }
+    }
+}

@@ -12,7 +12,7 @@ use bell_core::lock::Fence;
 use bell_store::clock::boottime;
 use tokio::sync::{Notify, watch};
 
-use bell_coord::{Denied, Lease, Session, keeper};
+use bell_coord::{Denied, Lease, Session, keeper, tally};
 
 use crate::backend::LockBackend;
 
@@ -69,7 +69,7 @@ impl Held {
             loss: watch::Sender::new(None),
             unneeded: Notify::new(),
         });
-        keeper::run(renew_while_needed(Arc::clone(backend), session.clone(), Arc::clone(&kept)));
+        keeper::run_soon(renew_while_needed(Arc::clone(backend), session.clone(), Arc::clone(&kept)));
         Self { backend: Arc::clone(backend), session: session.clone(), kept, given_back: false }
     }
 
@@ -174,6 +174,7 @@ impl Kept {
             first
         });
         if first {
+            tally::lost();
             tracing::warn!(key = %self.key, fence = %self.fence, %loss, "lock lost");
         }
         self.loss.borrow().clone().unwrap_or(loss)
@@ -194,8 +195,10 @@ async fn renew_while_needed(backend: Arc<dyn LockBackend>, session: Session, kep
         let pause = if failures == 0 { lease.ttl.length() / 3 } else { lease.ttl.length() / 12 };
         let until_late = lease.deadline.saturating_sub(boottime());
         tokio::select! {
-            () = tokio::time::sleep(pause.min(until_late)) => {}
+            // Most leases are given back before this runs at all.
+            biased;
             () = kept.unneeded.notified() => return,
+            () = tokio::time::sleep(pause.min(until_late)) => {}
             reason = revocations.of(&kept.key, kept.fence) => {
                 kept.lose(Loss::Broken(reason));
                 return;
@@ -216,9 +219,11 @@ async fn renew_while_needed(backend: Arc<dyn LockBackend>, session: Session, kep
             }
             Ok(Err(Denied::Unavailable(error))) if failures + 1 < MAX_FAILURES => {
                 failures += 1;
+                tally::renew_failed();
                 tracing::warn!(key = %kept.key, %error, failures, "renewal failed");
             }
             Ok(Err(Denied::Unavailable(error))) => {
+                tally::renew_failed();
                 kept.lose(Loss::Failing(error.to_string()));
                 return;
             }
@@ -227,6 +232,7 @@ async fn renew_while_needed(backend: Arc<dyn LockBackend>, session: Session, kep
                 return;
             }
             Err(_late) => {
+                tally::renew_failed();
                 kept.lose(Loss::Late);
                 return;
             }

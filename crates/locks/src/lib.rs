@@ -21,6 +21,7 @@
 //! | [`patterns`] | the four ways to use a lock |
 //! | [`guard`] | what refuses a stale writer at the write boundary |
 //! | [`blocking`] | the same without async |
+//! | [`folder`] | coordination on a shared folder, with no server and no lock |
 //! | [`conformance`] | the lock contract as cases that any backend can be tried on |
 
 pub mod backend;
@@ -40,6 +41,7 @@ pub use bell_core::inspect::{LockState, PublicWaiter};
 pub use bell_core::key::{Key, KeyError};
 pub use bell_core::lock::{Fence, Mode, Ttl};
 pub use bell_core::session::{Identity, RequestId, SessionId};
+pub use bell_folder as folder;
 pub use bell_store::info::{Clock, Durability, Push, Scope};
 pub use held::{Held, Loss};
 pub use locks::Locks;

@@ -11,7 +11,7 @@ use crate::load::{CONFIG_BYTES_MAX, CONFIG_FILE, config_tree};
 use crate::name::AgentName;
 use crate::node::{Entry, Node, Value, field_names, read, snake};
 use crate::problem::{Place, Problem};
-use crate::settings::{AgentSettings, ProjectSettings, Run};
+use crate::settings::{AgentSettings, ProjectSettings, Run, WebhookRule};
 use crate::skill::{self, Skill};
 
 /// Bytes in a `SKILL.md`: a long book of instructions, and still little enough to hand to a model.
@@ -214,7 +214,7 @@ fn program(
 /// What each setting allows, but not together with the others or with the project.
 fn check(agent: &Agent, project: &Around<'_>, problems: &mut Vec<Problem>) {
     let settings = &agent.settings;
-    for rule in &settings.webhooks {
+    for WebhookRule(rule) in &settings.webhooks {
         let known = project.settings.webhooks.keys().map(String::as_str);
         if !project.settings.webhooks.contains_key(&rule.source) {
             let message = format!("no webhook source is called {:?}", rule.source);

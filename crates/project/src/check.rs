@@ -27,7 +27,7 @@ pub fn check(folder: &Folder, loaded: &Loaded, around: &Surroundings<'_>) -> Vec
     let mut problems = loaded.problems.clone();
     for (source, settings) in &loaded.settings.webhooks {
         let place = webhook_place(loaded.tree(), source);
-        for secret in &settings.secret.0 {
+        for secret in settings.secret.iter().flat_map(|secrets| &secrets.0) {
             check_secret(secret.resolve(folder, around.variable), &place, &mut problems);
         }
     }

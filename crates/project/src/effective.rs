@@ -56,9 +56,9 @@ pub type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub fn project(folder: &Folder, loaded: &Loaded, variable: Variable<'_>) -> Vec<Row> {
     let mut rows = rows(&loaded.settings, loaded.tree());
     for (source, settings) in &loaded.settings.webhooks {
+        let Some(secrets) = &settings.secret else { continue };
         let key = format!("webhooks.{source}.secret");
-        let state: Vec<Json> =
-            settings.secret.0.iter().map(|secret| state(secret, folder, variable)).collect();
+        let state: Vec<Json> = secrets.0.iter().map(|secret| state(secret, folder, variable)).collect();
         for row in rows.iter_mut().filter(|row| row.key == key) {
             row.value = Json::Array(state.clone());
         }

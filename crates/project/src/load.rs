@@ -9,7 +9,7 @@ use crate::folder::{Folder, ReadFault};
 use crate::name::AgentName;
 use crate::node::{Node, parse_toml, read};
 use crate::problem::{Place, Problem, line_and_column};
-use crate::settings::ProjectSettings;
+use crate::settings::{ProjectSettings, check_webhook};
 
 /// The settings of a project, and of an agent, in its folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -130,12 +130,15 @@ impl Loaded {
 }
 
 fn project_settings(folder: &Folder, problems: &mut Vec<Problem>) -> (ProjectSettings, Node) {
-    let tree = config_tree(folder, CONFIG_FILE, CONFIG_BYTES_MAX, problems);
-    let (settings, tree) = read::<ProjectSettings>(&tree, &[], problems);
+    let written = config_tree(folder, CONFIG_FILE, CONFIG_BYTES_MAX, problems);
+    let (settings, tree) = read::<ProjectSettings>(&written, &[], problems);
     for name in settings.webhooks.keys().filter(|name| AgentName::parse(name).is_err()) {
         let place = tree.get("webhooks").map_or_else(|| tree.place.clone(), |node| node.place.clone());
         let problem = Problem::error(place, format!("the webhook source {name:?} can't be a part of a path"));
         problems.push(problem.hint("Use 1 to 64 of a-z, 0-9 and single hyphens."));
+    }
+    if let Some(sources) = written.get("webhooks") {
+        settings.webhooks.iter().for_each(|(name, source)| check_webhook(name, source, sources, problems));
     }
     (settings, tree)
 }

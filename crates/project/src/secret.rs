@@ -22,8 +22,14 @@ pub const SECRET_BYTES_MAX: u64 = 64 << 10;
 /// Characters in a variable's name.
 const NAME_CHARS_MAX: usize = 128;
 
-/// The value of a secret. It has no way to be shown.
-#[derive(Clone, PartialEq, Eq)]
+/// The value of a secret. It has no way to be shown, and none to be compared: that would take longer the more agrees.
+///
+/// ```compile_fail,E0369
+/// fn same(a: bell_project::secret::Secret, b: bell_project::secret::Secret) -> bool {
+///     a == b
+/// }
+/// ```
+#[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {

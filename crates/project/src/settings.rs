@@ -8,13 +8,16 @@ mod project;
 mod rules;
 mod size;
 mod url;
+mod webhook;
 mod zone;
 
 pub use agent::{AgentSettings, Catchup, OnStop, Overlap, Run};
 pub use length::{Length, MAX_LENGTH};
 pub use limits::{Container, Keep, Limits, Paths, Runtime, Worktree};
-pub use project::{Gateway, Local, Overflow, ProjectSettings, WebhookKind, WebhookSource};
-pub use rules::{FailureClass, Retry, WebhookRule};
+pub use project::{Gateway, Local, MetricsAccess, Overflow, ProjectSettings};
+pub use rules::{FailureClass, Retry};
 pub use size::Size;
 pub use url::StoreUrl;
+pub(crate) use webhook::check as check_webhook;
+pub use webhook::{SignatureEncoding, Unsigned, WebhookKind, WebhookRule, WebhookSource};
 pub use zone::Zone;

@@ -11,9 +11,9 @@ mod looking;
 mod places;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -53,8 +53,35 @@ pub enum Notice {
 /// Notices changes until it is dropped.
 pub struct Watch {
     is_over: Arc<AtomicBool>,
-    wake: SyncSender<()>,
+    nudge: Nudge,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Has the project read again though nothing is known to have changed. Cheap to clone.
+#[derive(Clone)]
+pub struct Nudge {
+    wake: SyncSender<()>,
+    /// Those who wait for the next reading.
+    waiting: Arc<Mutex<Vec<Sender<()>>>>,
+}
+
+impl Nudge {
+    /// Returns when the project has been read again, as it is now or later; false if that took longer than `limit`.
+    pub fn and_wait(&self, limit: Duration) -> bool {
+        let (sender, read) = channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        // A full channel wakes the thread as well.
+        let _ = self.wake.try_send(());
+        read.recv_timeout(limit).is_ok()
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn take(&self) -> Vec<Sender<()>> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Watch {
@@ -73,15 +100,28 @@ impl Watch {
             Notice::Automatic if !is_told_of_changes(&folder) => Notice::Polling(POLL_EVERY),
             notice => notice,
         };
-        let watcher =
-            Watcher { folder, last: first, notice, is_over: Arc::clone(&is_over), woken, on_change };
+        let nudge = Nudge { wake: wake.clone(), waiting: Arc::default() };
+        let watcher = Watcher {
+            folder,
+            last: first,
+            notice,
+            is_over: Arc::clone(&is_over),
+            woken,
+            nudge: nudge.clone(),
+            on_change,
+        };
         let places = match notice {
-            Notice::Automatic => Places::new(watcher.folder.path(), wake.clone()),
+            Notice::Automatic => Places::new(watcher.folder.path(), wake),
             Notice::Polling(_) => None,
         };
         let thread =
             std::thread::Builder::new().name("bell-watch".to_owned()).spawn(move || watcher.run(places))?;
-        Ok(Self { is_over, wake, thread: Some(thread) })
+        Ok(Self { is_over, nudge, thread: Some(thread) })
+    }
+
+    /// For whoever wants the project to be read again.
+    pub fn nudge(&self) -> Nudge {
+        self.nudge.clone()
     }
 }
 
@@ -89,7 +129,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
         // A full channel wakes the thread as well.
-        let _ = self.wake.try_send(());
+        let _ = self.nudge.wake.try_send(());
         if let Some(thread) = self.thread.take() {
             // It panicked only if on_change did, and then somebody has been told.
             let _ = thread.join();
@@ -103,6 +143,7 @@ struct Watcher<F> {
     notice: Notice,
     is_over: Arc<AtomicBool>,
     woken: Receiver<()>,
+    nudge: Nudge,
     on_change: F,
 }
 
@@ -115,7 +156,13 @@ impl<F: FnMut(Change)> Watcher<F> {
         loop {
             // Places first: what changes after it is told, and what changed before it is loaded.
             self.keep_places(&mut places);
+            // Taken before reading: who comes later gets a reading of its own.
+            let waiting = self.nudge.take();
             self.load();
+            for waiting in waiting {
+                // Whoever has given up is not told.
+                let _ = waiting.send(());
+            }
             if !self.wait(&mut seen) {
                 return;
             }
@@ -139,7 +186,7 @@ impl<F: FnMut(Change)> Watcher<F> {
                         return false;
                     }
                     let now = look(&self.folder);
-                    if std::mem::replace(seen, now) != now {
+                    if std::mem::replace(seen, now) != now || self.nudge.is_wanted() {
                         break;
                     }
                 }

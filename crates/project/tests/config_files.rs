@@ -56,7 +56,7 @@ secret = ["env:NEW", "OLD"]
     assert_eq!(settings.store.unwrap().expose(), "postgres://u:p@db/x");
     assert_eq!(settings.gateway.bind.to_string(), "::1");
     assert_eq!(settings.webhooks["my-github"].kind, WebhookKind::Github);
-    assert_eq!(settings.webhooks["my-github"].secret.0.len(), 2);
+    assert_eq!(settings.webhooks["my-github"].secret.as_ref().unwrap().0.len(), 2);
 }
 
 #[test]
@@ -92,4 +92,37 @@ fn lines_that_are_no_toml_are_told_and_the_rest_is_read() {
 fn a_source_that_can_be_no_part_of_a_path_is_refused() {
     let said = about("[webhooks.\"../x\"]\ntype = \"github\"\nsecret = \"env:X\"\n");
     assert!(said[0].contains("the webhook source \"../x\" can't be a part of a path"), "{said:?}");
+}
+
+#[test]
+fn a_source_without_signatures_takes_many_words_and_gets_a_warning() {
+    let table = |line: &str| format!("[webhooks.x]\ntype = \"github\"\n{line}\n");
+    assert_eq!(
+        about(&table("unsigned = \"anyone-may-start-my-agents\"")),
+        ["config.toml:3:12: warning: webhooks.x: whoever can reach /webhooks/x can start agents"]
+    );
+    for short in ["unsigned = true", "unsigned = \"yes\""] {
+        let said = about(&table(short));
+        assert!(matches!(&said[..], [one] if one.contains("error: webhooks.x.unsigned")), "{said:?}");
+    }
+    assert_eq!(
+        about(&table("unsigned = \"anyone-may-start-my-agents\"\nsecret = \"env:X\"")),
+        ["config.toml:3:12: error: webhooks.x: with a secret, deliveries must be signed"]
+    );
+}
+
+#[test]
+fn what_only_the_generic_type_has_is_refused_elsewhere_and_names_are_checked() {
+    let config = "[webhooks.a]\ntype = \"github\"\nsecret = \"env:X\"\nheader = \"X-Sig\"\n\
+        [webhooks.b]\ntype = \"hmac\"\nsecret = \"env:X\"\nheader = \"X Sig\"\nencoding = \"base46\"\n\
+        [webhooks.b.fields]\nnumbr = \"ticket.id\"\ntitle = \"ticket.subject\"\n";
+    assert_eq!(
+        about(config),
+        [
+            "config.toml:4:10: error: webhooks.a.header: only the type hmac has it",
+            "config.toml:8:10: error: webhooks.b.header: not the name of a header",
+            "config.toml:9:12: error: webhooks.b.encoding: \"base46\" is none of its words (did you mean \"base64\"?)",
+            "config.toml:11:1: error: webhooks.b.fields: nothing is called \"numbr\" (did you mean \"number\"?)",
+        ]
+    );
 }

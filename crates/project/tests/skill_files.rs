@@ -245,3 +245,39 @@ fn settings_that_do_nothing_together_get_a_word() {
         ]
     );
 }
+
+#[test]
+fn filters_of_deliveries_are_checked_by_name_and_value() {
+    let project = Project::with_agent(
+        "webhooks:\n  - {source: hub, evnts: issues}\n  - {source: hub, labels: []}\n  - {source: hub, repo: a/b, repos: a/c}\n  - {source: hub, events: ''}",
+    );
+    project.write("config.toml", "[webhooks.hub]\ntype = \"github\"\nsecret = \"env:X\"\n");
+    let said = said(&project.load());
+    let expected = [
+        "agents/a/SKILL.md:6:19: error: webhooks[0]: unknown key \"evnts\" (did you mean \"events\"?)",
+        "agents/a/SKILL.md:7:27: error: webhooks[1].labels: nothing is in the list",
+        "agents/a/SKILL.md:8:5: error: webhooks[2]: repos is given twice, in two words",
+        // What can't be read is left out, and what stands behind it moves up.
+        "agents/a/SKILL.md:9:27: error: webhooks[2].events: the value is empty",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (line, start) in said.iter().zip(expected) {
+        assert!(line.starts_with(start), "{line} should begin with {start}");
+    }
+}
+
+#[test]
+fn filters_of_deliveries_take_one_value_or_several_in_either_word() {
+    let project = Project::with_agent(
+        "webhooks: [{source: hub, event: issues, labels: [bug, '!wontfix'], number: 7, org: acme}]",
+    );
+    project.write("config.toml", "[webhooks.hub]\ntype = \"github\"\nsecret = \"env:X\"\n");
+    let loaded = project.load();
+    assert_eq!(said(&loaded), Vec::<String>::new());
+    let rules = &loaded.agents.values().next().unwrap().settings.webhooks;
+    let json = serde_json::to_value(rules).unwrap();
+    let expected = serde_json::json!([{
+        "source": "hub", "events": ["issues"], "labels": ["bug", "!wontfix"], "numbers": ["7"], "organizations": ["acme"]
+    }]);
+    assert_eq!(json, expected);
+}

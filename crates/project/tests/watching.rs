@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Watched {
     project: Project,
     changes: Receiver<Change>,
-    _watch: Watch,
+    watch: Watch,
 }
 
 impl Watched {
@@ -29,7 +29,7 @@ impl Watched {
         let first = Arc::new(project.load());
         let watch =
             Watch::start(project.open(), first, notice, move |change| drop(tell.send(change))).unwrap();
-        Self { project, changes, _watch: watch }
+        Self { project, changes, watch }
     }
 
     /// Waits until a change makes it so.
@@ -114,9 +114,21 @@ fn what_changed_between_loading_and_watching_is_noticed_too() {
 }
 
 #[test]
+fn who_wants_it_read_now_has_it_read_now() {
+    let never = Notice::Polling(Duration::from_secs(3_600));
+    let watched = Watched::start(Project::with_agent("scale: 1"), never);
+    for expected in [2, 3] {
+        watched.project.agent("a", &format!("scale: {expected}"));
+        assert!(watched.watch.nudge().and_wait(PATIENCE));
+        let change = watched.changes.try_recv().expect("it was read before that returned");
+        assert_eq!(scale(&change.loaded, "a"), Some(expected));
+    }
+    assert!(watched.watch.nudge().and_wait(PATIENCE), "also if nothing has changed");
+}
+
+#[test]
 fn a_watch_that_is_dropped_tells_nothing_more() {
-    let Watched { project, changes, _watch: watch } =
-        Watched::start(Project::with_agent(""), Notice::Automatic);
+    let Watched { project, changes, watch } = Watched::start(Project::with_agent(""), Notice::Automatic);
     drop(watch);
     project.agent("a", "scale: 9");
     assert!(changes.recv().is_err(), "the thread has ended, and with it the sender");

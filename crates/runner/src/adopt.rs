@@ -101,6 +101,8 @@ async fn settle(dir: &RunDir, claim: Claim, why: &str) -> Result<Settled> {
     let launch = dir.launch()?;
     let state = dir.state().ok().flatten().filter(|state| state.nonce == launch.nonce);
     let unconfirmed = sweep::everything(&launch, state.as_ref()).await;
+    // What can't be forgotten only its owner can read.
+    let _ = dir.forget_environment(&launch);
     let exit = Exit {
         run: launch.run,
         nonce: launch.nonce,

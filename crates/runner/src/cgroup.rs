@@ -8,6 +8,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+use rustix::process::Pid;
+
 use crate::exit::Resource;
 use crate::launch::{Cgroup, Launch, Limits};
 use crate::process::{Stat, all};
@@ -81,9 +84,10 @@ impl Group {
     }
 }
 
-/// Puts the calling process into a group.
-pub(crate) fn join(group: &Path) -> std::io::Result<()> {
-    put(group, "cgroup.procs", "0")
+/// Puts a process into a group. The kernel makes everybody who forks or ends wait for their turn first, which takes
+/// it some ten milliseconds.
+pub(crate) fn join(group: &Path, pid: Pid) -> std::io::Result<()> {
+    put(group, "cgroup.procs", &pid.as_raw_nonzero().to_string())
 }
 
 fn limit(path: &Path, limits: &Limits) -> Vec<Resource> {
@@ -110,6 +114,33 @@ fn limit(path: &Path, limits: &Limits) -> Vec<Resource> {
 /// Control files can't be made, only written.
 fn put(group: &Path, name: &str, value: &str) -> std::io::Result<()> {
     fs::OpenOptions::new().write(true).open(group.join(name))?.write_all(value.as_bytes())
+}
+
+/// What this machine offers for the control groups of runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ground {
+    /// There is no unified hierarchy, or this process is in no part of it.
+    Missing,
+    /// The group of this process is not ours to divide.
+    Closed(PathBuf),
+    /// Runs get a group of their own in this one.
+    Open {
+        /// Which.
+        group: PathBuf,
+        /// The resources that the kernel limits in the groups of runs, such as `memory`.
+        controllers: Vec<String>,
+    },
+}
+
+/// Looks what this machine offers, and changes nothing.
+pub fn ground() -> Ground {
+    let Some(group) = own() else { return Ground::Missing };
+    if rustix::fs::access(&group, Access::WRITE_OK).is_err() {
+        return Ground::Closed(group);
+    }
+    let controllers = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
+    let controllers = controllers.split_ascii_whitespace().map(str::to_owned).collect();
+    Ground::Open { group, controllers }
 }
 
 /// The group of this process in the unified hierarchy.

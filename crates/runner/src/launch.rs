@@ -96,6 +96,10 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Files that one process may have open.
     pub open_files: Option<u64>,
+    /// Where `open_files` says nothing: files that a process may have open unless it asks for more. What holds for the
+    /// supervisor, if not given.
+    #[serde(default)]
+    pub usual_open_files: Option<u64>,
     /// Processes at one time.
     pub processes: Option<u64>,
     /// Output that is kept. What comes after it is read and dropped, but for the last of it.
@@ -109,6 +113,7 @@ impl Default for Limits {
             cpu_weight: None,
             memory_bytes: None,
             open_files: None,
+            usual_open_files: None,
             processes: None,
             output_bytes: DEFAULT_OUTPUT_BYTES,
         }

@@ -10,6 +10,7 @@
 //! What a run directory holds, and what each end means, is in `docs/reference/runner.md`.
 
 pub mod adopt;
+pub mod cgroup;
 pub mod container;
 pub mod env;
 pub mod error;
@@ -19,15 +20,14 @@ pub mod hooks;
 pub mod launch;
 pub mod logs;
 pub mod presets;
+pub mod process;
 pub mod spawn;
 pub mod stage;
 pub mod supervise;
 pub mod user;
 
-mod cgroup;
 mod children;
 mod command;
-mod process;
 mod readiness;
 mod run_dir;
 mod state;

@@ -13,6 +13,7 @@
 
 mod follow;
 mod frame;
+mod join;
 mod writer;
 
 use std::fs::{File, OpenOptions};
@@ -27,6 +28,7 @@ use crate::run_dir::{EXIT, OUTPUT, no_follow};
 
 pub use follow::{Follow, follow};
 pub(crate) use frame::MAX_FRAME_BYTES;
+pub use join::Joiner;
 pub(crate) use writer::Writer;
 
 /// Where a piece of output came from.

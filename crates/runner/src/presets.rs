@@ -33,14 +33,16 @@ const BUILT_IN: &[(&str, &str)] = &[
 pub struct Preset {
     /// What the program is called by people.
     pub about: String,
-    /// The program and its arguments. `{prompt}` stands for the prompt and `{mcp}` for [`Mcp::argv`], each as a
-    /// whole argument; `{prompt_file}` may be a part of one.
+    /// The program and its arguments. `{prompt}` stands for the prompt, `{model}` for [`Model::argv`] and `{mcp}` for
+    /// [`Mcp::argv`], each as a whole argument; `{prompt_file}` may be a part of one.
     pub argv: Vec<String>,
     /// How the program gets its prompt.
     pub prompt: PromptBy,
     /// What it needs in its environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// How it is told which model to use, if it can be.
+    pub model: Option<Model>,
     /// How it is told of an MCP server, if it can be.
     pub mcp: Option<Mcp>,
 }
@@ -57,8 +59,21 @@ pub enum PromptBy {
     File,
 }
 
-/// How a program is told of an MCP server. `{mcp_url}`, `{token}`, `{mcp_config}` and `{bell}` may be parts of any
-/// text; the token is refused among the arguments, which everybody on the machine can see.
+/// How a program is told which model to use; `{model_name}` may be a part of any text.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// More arguments.
+    #[serde(default)]
+    pub argv: Vec<String>,
+    /// More environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a program is told of an MCP server: `{bell} mcp`, a command that it starts. `{url}` and `{token}` are what that
+/// command needs in its environment, for programs that pass their own on only in part. `{url}`, `{token}`,
+/// `{mcp_config}` and `{bell}` may be parts of any text; the token is refused among the arguments, which everybody on the machine can see.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mcp {
@@ -120,7 +135,12 @@ impl Preset {
         let shown = self.argv.iter().chain(self.mcp.iter().flat_map(|mcp| &mcp.argv));
         let wrong = match self.prompt {
             _ if self.argv.first().is_none_or(String::is_empty) => "`argv` names no program",
-            _ if spliced("{prompt}") || spliced("{mcp}") => "{prompt} and {mcp} have to be whole arguments",
+            _ if ["{prompt}", "{model}", "{mcp}"].into_iter().any(spliced) => {
+                "{prompt}, {model} and {mcp} have to be whole arguments"
+            }
+            _ if self.model.as_ref().is_some_and(|model| !model.argv.is_empty()) && !has("{model}") => {
+                "there are arguments for a model, but {model} is not in `argv`"
+            }
             _ if shown.into_iter().any(|argument| argument.contains("{token}")) => {
                 "{token} among the arguments could be seen by everybody"
             }
@@ -177,6 +197,8 @@ mod tests {
             with("[\"a\", \"{prompt}\"]", "stdin"),
             with("[\"sh\", \"-c\", \"a {prompt}\"]", "argument"),
             with("[\"a\", \"--token={token}\"]", "stdin"),
+            with("[\"a\", \"--model={model}\"]", "stdin"),
+            with("[\"a\"]", "stdin") + "[model]\nargv = [\"-m\", \"{model_name}\"]\n",
             with("[\"a\"]", "stdin") + "[mcp]\nargv = [\"--header\", \"Bearer {token}\"]\n",
             with("[\"a\"]", "telepathy"),
             with("[\"a\"]", "stdin") + "colour = \"red\"\n",

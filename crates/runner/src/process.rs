@@ -11,11 +11,11 @@ use crate::env::MARK;
 
 /// A process that can't be taken for a later one with the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Its number.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// When it started, in clock ticks since boot.
-    pub(crate) start_ticks: u64,
+    pub start_ticks: u64,
 }
 
 /// One line of `/proc/<pid>/stat`, as far as it matters here.
@@ -55,7 +55,10 @@ pub(crate) fn all() -> Vec<Stat> {
 }
 
 /// This process.
-pub(crate) fn this() -> io::Result<Identity> {
+///
+/// # Errors
+/// If `/proc` can't be read.
+pub fn this() -> io::Result<Identity> {
     let pid = std::process::id().cast_signed();
     Stat::of(pid).map(|stat| stat.identity).ok_or_else(|| io::Error::other("/proc can't be read"))
 }
@@ -69,12 +72,12 @@ impl Identity {
     }
 
     /// Whether the process lives.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_some_and(|now| now.identity == *self && now.is_alive())
     }
 
     /// Sends a signal. One that finds nobody is not missed.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         if let Some(handle) = self.open() {
             let _ = pidfd_send_signal(handle, signal);
         }

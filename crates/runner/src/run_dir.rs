@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::exit::Exit;
 use crate::launch::Launch;
@@ -23,6 +24,8 @@ pub(crate) const OUTPUT: &str = "output.log";
 pub(crate) const STDIN: &str = "stdin";
 /// How the run ended; there when it is over.
 pub(crate) const EXIT: &str = "exit.json";
+/// The environment of a container, as its engine reads it.
+pub(crate) const ENGINE_ENV: &str = "container.env";
 /// The git worktree of the run.
 pub(crate) const WORKTREE: &str = "worktree";
 
@@ -95,6 +98,15 @@ impl RunDir {
             let message = format!("find a run in {}", self.0.display());
             Error::new(Kind::NotFound, message).hint("Look whether its folder was cleaned up.")
         })
+    }
+
+    /// Forgets what the agent's environment is: secrets are in it, and nobody needs it again once its supervisor
+    /// knows it.
+    pub(crate) fn forget_environment(&self, launch: &Launch) -> Result<()> {
+        self.put(LAUNCH, &Launch { env: Environment::empty(), ..launch.clone() })?;
+        // A container's engine was given it as a file.
+        let _ = fs::remove_file(self.path(ENGINE_ENV));
+        Ok(())
     }
 
     /// What the supervisor last said about itself.
@@ -246,6 +258,20 @@ mod tests {
         let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(dir.path(LAUNCH)), 0o600);
         assert_eq!(mode(dir.root().to_owned()), 0o700);
+    }
+
+    #[test]
+    fn an_environment_that_is_forgotten_is_on_no_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut launch = Launch::new("run-1", folder.path().join("run-1"), vec!["true".into()]).unwrap();
+        launch.env = Environment::empty().with("KEY", "canary");
+        let dir = RunDir::make(&launch).unwrap();
+        dir.write_private(ENGINE_ENV, b"KEY=canary\n").unwrap();
+        dir.forget_environment(&launch).unwrap();
+        assert_eq!(dir.launch().unwrap().nonce, launch.nonce);
+        for file in fs::read_dir(dir.root()).unwrap().flatten() {
+            assert!(!fs::read_to_string(file.path()).unwrap().contains("canary"), "{file:?}");
+        }
     }
 
     #[test]

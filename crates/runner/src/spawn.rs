@@ -32,13 +32,14 @@ pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> 
     };
     let mut command = quiet(program);
     command.arg(SUPERVISE).arg(&launch.run_dir).envs(std::env::vars_os()).stdout(Stdio::piped());
-    let mut first = tokio::process::Command::from(command).spawn().map_err(failed)?;
+    // It outlives this function, and this process if need be. Its end is taken note of in the background.
+    let supervisor = tokio::process::Command::from(command).spawn().map_err(failed);
+    // A folder of nobody would be waited for by whoever follows its output, and has secrets in it.
+    let mut supervisor = supervisor.inspect_err(|_| drop(std::fs::remove_dir_all(dir.root())))?;
     let mut said = Vec::new();
-    if let Some(line) = &mut first.stdout {
+    if let Some(line) = &mut supervisor.stdout {
         line.read_to_end(&mut said).await.map_err(failed)?;
     }
-    // The first process only starts the second.
-    let _ = first.wait().await;
     match Report::heard(said.as_slice())? {
         Some(Report::Failed(error)) => Err(error),
         Some(Report::Started) | None => found(launch).await,

@@ -20,7 +20,6 @@ use rustix::fs::Mode;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid, umask};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup;
 use crate::command::quiet;
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
@@ -46,7 +45,6 @@ pub(crate) struct Stage {
     pub(crate) user: Option<User>,
     pub(crate) privileges: Privileges,
     pub(crate) landlock: Option<Landlock>,
-    pub(crate) cgroup: Option<PathBuf>,
 }
 
 /// What the next program reads.
@@ -81,9 +79,6 @@ fn become_next(socket: &OwnedFd) -> Result<Never> {
     let stage = read_stage(socket)?;
     end_with(stage.supervisor)?;
     setsid().map_err(|error| Error::io("lead a session", error))?;
-    if let Some(group) = &stage.cgroup {
-        cgroup::join(group).map_err(|error| Error::io("join the cgroup of the run", error))?;
-    }
     // Some machines don't let anybody raise it; nothing depends on it.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     umask(Mode::from_raw_mode(0o022));

@@ -53,20 +53,15 @@ const ENDED_LIMIT: Duration = Duration::from_secs(30);
 /// Whatever was printed is in the pipe when the last process is gone; a stranger may still hold it open.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Supervises the run of this directory; returns when it is over. `hooks` are made in the process that stays.
+/// Supervises the run of this directory; returns when it is over. `hooks` are made once the run is its own.
 ///
-/// To be called before this process starts a thread: it is started twice, and has to be alone both times.
+/// To be called before this process starts a thread: its session is that of all of them.
 pub fn main<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> ExitCode {
-    match detach::this_process(run_dir) {
-        Ok(detach::Step::Leave) => ExitCode::SUCCESS,
-        Ok(detach::Step::Stay) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let done = runtime.map_err(|error| Error::io("start a supervisor", error));
-            let done = done.and_then(|runtime| runtime.block_on(run(run_dir, hooks)));
-            finish(done)
-        }
-        Err(error) => finish(Err(error)),
-    }
+    let runtime = detach::this_process().and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| Error::io("start a supervisor", error))
+    });
+    finish(runtime.and_then(|runtime| runtime.block_on(run(run_dir, hooks))))
 }
 
 fn finish(done: Result<()>) -> ExitCode {
@@ -90,6 +85,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
     let mut children = Children::listen()?;
     let mut orders = Orders::listen(&dir)?;
     dir.reserve()?;
+    dir.forget_environment(&launch)?;
     let mut log = Writer::create(&dir, launch.limits.output_bytes)?;
     let group = Group::make(&launch);
     let mut state = first_state(&launch, group.as_ref())?;
@@ -97,9 +93,11 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
 
     let hooks = hooks();
     let start = async {
+        // Meanwhile the process that will be the agent gets ready.
+        let ready = begin::ready(&mut children, &launch, group.as_ref())?;
         let taken = timeout(STARTING_LIMIT, hooks.starting()).await.map_err(|_| too_late())?;
         launch.env = launch.env.clone().and(taken?);
-        begin::begin(&mut children, &dir, &launch, &mut state, group.as_ref()).await
+        begin::begin(&mut children, &dir, &launch, &mut state, ready).await
     };
     let begun = tokio::select! {
         begun = start => begun,
@@ -133,7 +131,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
             Err(error)
         }
     };
-    tidy_up(&mut children, &launch, group).await;
+    tidy_up(&mut children, &dir, &launch, group).await;
     drop(claim);
     done
 }
@@ -160,7 +158,9 @@ async fn follow<H: Hooks>(mut course: Course<'_, H>, begun: Begun, log: &mut Wri
     outcome
 }
 
-async fn tidy_up(children: &mut Children, launch: &Launch, group: Option<Group>) {
+async fn tidy_up(children: &mut Children, dir: &RunDir, launch: &Launch, group: Option<Group>) {
+    // Once more, for what was written for the engine of a container. What can't be forgotten only its owner can read.
+    let _ = dir.forget_environment(launch);
     if let Some(group) = group {
         group.remove();
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Socket;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
+use crate::cgroup;
 use crate::children::{Children, Ended};
 use crate::command::{EXEC, this_program};
 use crate::env::MARK;
@@ -46,8 +49,17 @@ pub(crate) struct Answer {
     pub(crate) complaint: String,
 }
 
-/// Starts what `stage` says. Returns when that program has taken over, or says why it could not.
-pub(crate) async fn start(children: &mut Children, stage: &Stage) -> Result<Started> {
+/// A process that is there and can become another. Dropped, it ends without having been one.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    started: Started,
+    socket: Socket,
+    joined: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// Starts the step before a program, and moves it into its control group. The kernel takes longer for that than for
+/// anything else here, so it is begun early and not waited for. `mark` is how processes of the run are known.
+pub(crate) fn ready(children: &mut Children, group: Option<&Path>, mark: Option<&str>) -> Result<Ready> {
     let failed = |error: io::Error| {
         Error::io("start a process", error)
             .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
@@ -55,7 +67,7 @@ pub(crate) async fn start(children: &mut Children, stage: &Stage) -> Result<Star
     let (ours, theirs) = Socket::pair().map_err(failed)?;
     let mut command = this_program();
     command.arg(EXEC).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(nonce) = stage.env.get(MARK) {
+    if let Some(nonce) = mark {
         command.env(MARK, nonce);
     }
     let mut child = command.spawn().map_err(failed)?;
@@ -68,18 +80,33 @@ pub(crate) async fn start(children: &mut Children, stage: &Stage) -> Result<Star
     };
     let out = pipe::Receiver::from_owned_fd(out.into()).map_err(failed)?;
     let err = pipe::Receiver::from_owned_fd(err.into()).map_err(failed)?;
-    match timeout(START_LIMIT, hand_over(ours, stage)).await {
-        Ok(handed) => handed?,
-        Err(_) => return Err(Error::new(Kind::Unavailable, "start a process within a minute")),
+    let joined = group.map(|group| {
+        let group = group.to_owned();
+        spawn_blocking(move || cgroup::join(&group, pid))
+    });
+    Ok(Ready { started: Started { pid, out, err }, socket: ours, joined })
+}
+
+impl Ready {
+    /// Becomes what `stage` says. Returns when that program has taken over, or says why it could not.
+    pub(crate) async fn start(self, stage: &Stage) -> Result<Started> {
+        if let Some(joined) = self.joined {
+            let joined = joined.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            joined.map_err(|error| Error::io("join the cgroup of the run", error))?;
+        }
+        match timeout(START_LIMIT, hand_over(self.socket, stage)).await {
+            Ok(handed) => handed?,
+            Err(_) => return Err(Error::new(Kind::Unavailable, "start a process within a minute")),
+        }
+        Ok(self.started)
     }
-    Ok(Started { pid, out, err })
 }
 
 /// Runs a tool to its end. Whoever drops this half-way ends the tool with the rest of the tree.
 pub(crate) async fn run(children: &mut Children, stage: &Stage, limit: Duration) -> Result<Answer> {
     let name = stage.argv.first().cloned().unwrap_or_default();
     let whole = async {
-        let started = start(children, stage).await?;
+        let started = ready(children, None, stage.env.get(MARK))?.start(stage).await?;
         let (text, complaint) = tokio::join!(read_all(started.out), read_all(started.err));
         let ended = children.end_of(started.pid).await;
         Ok(Answer { ended, text, complaint })

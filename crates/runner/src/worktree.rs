@@ -86,7 +86,6 @@ async fn git(
         user: launch.user.clone(),
         privileges: Privileges::None,
         landlock: None,
-        cgroup: None,
     };
     tool::run(children, &stage, GIT_LIMIT).await?.checked(doing)
 }

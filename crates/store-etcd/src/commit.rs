@@ -9,7 +9,10 @@ use std::collections::HashSet;
 
 use bell_store::{Committed, Expect, Name, Outcome, Snapshot, Stamp, Txn, Write};
 use bell_store::{Result, info::Limits};
-use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, Txn as EtcdTxn, TxnOp, TxnResponse};
+use etcd_client::{
+    Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn as EtcdTxn, TxnOp, TxnOpResponse,
+    TxnResponse,
+};
 
 use crate::answers::{Gathered, Meta, found, get, unsigned};
 use crate::keys::Keys;
@@ -33,7 +36,8 @@ pub(crate) fn plan(keys: &Keys, txn: &Txn, now: Reached) -> EtcdTxn {
     operations.push(if txn.writes.is_empty() {
         Meta::get(keys, 0)
     } else {
-        TxnOp::put(keys.head(), now.encode(), None)
+        // The time that it replaces comes back: whoever is behind notices.
+        TxnOp::put(keys.head(), now.encode(), Some(PutOptions::new().with_prev_key()))
     });
     let reads = txn.expect.iter().map(|(name, _)| get(keys.record(name.as_str()), GetOptions::new()));
     let otherwise: Vec<_> = std::iter::once(Meta::get(keys, 0)).chain(reads).collect();
@@ -83,6 +87,13 @@ pub(crate) fn outcome(keys: &Keys, txn: &Txn, answer: &TxnResponse) -> Result<(E
     let mut gathered = Gathered::default();
     found.for_each(|found| gathered.add(keys, found));
     Ok((Ended::Conflict(meta.revision(), gathered), Some(meta)))
+}
+
+/// The time of the commit before this one, and its revision.
+pub(crate) fn replaced_head(answer: &TxnResponse) -> Option<(Reached, i64)> {
+    let TxnOpResponse::Put(mut put) = answer.op_responses().pop()? else { return None };
+    let head = put.take_prev_key()?;
+    Some((Reached::decode(head.value())?, head.mod_revision()))
 }
 
 /// An outcome that has no time yet.

@@ -13,6 +13,7 @@
 //! them, one operation reads or deletes both, and keys sort as names do.
 
 use bell_store::Name;
+use bell_store::topic::Topic;
 
 const ESCAPED: u8 = 0xff;
 
@@ -58,6 +59,21 @@ impl Keys {
     /// Head and line, in one range.
     pub(crate) fn meta(&self) -> Range {
         (self.key("m/"), self.key("m0"))
+    }
+
+    /// The question for the time and the answer to it, in one range.
+    pub(crate) fn talk(&self) -> Range {
+        (self.key("a"), self.key("b"))
+    }
+
+    /// The records of a topic.
+    pub(crate) fn topic(&self, topic: &Topic) -> Range {
+        let start = match topic {
+            Topic::One(topic) => self.value(topic),
+            Topic::Everything => self.value(""),
+        };
+        let end = after_prefix(&start);
+        (start, end)
     }
 
     pub(crate) fn ask(&self) -> Vec<u8> {
@@ -194,6 +210,24 @@ mod tests {
         }
         assert_eq!(keys().name(b"bell/r/a\0b"), None, "nobody writes such a key");
         assert_eq!(keys().name(b"bell/r/\xff"), None);
+    }
+
+    #[test]
+    fn what_is_listened_to_is_the_time_and_topics_that_somebody_watches() {
+        let (start, end) = keys().talk();
+        let range = start..end;
+        assert!(range.contains(&keys().ask()) && range.contains(&keys().answer()));
+        for key in [keys().head(), keys().line(), keys().format(), keys().value("a/1")] {
+            assert!(!range.contains(&key));
+        }
+        let (start, end) = keys().topic(&Topic::One("a/".into()));
+        let range = start..end;
+        assert!(range.contains(&keys().value("a/1")) && range.contains(&keys().stamp("a/1")));
+        assert!(!range.contains(&keys().value("b/1")) && !range.contains(&keys().head()));
+        let (start, end) = keys().topic(&Topic::Everything);
+        let range = start..end;
+        assert!(NAMES.iter().all(|name| range.contains(&keys().stamp(name))));
+        assert!(!range.contains(&keys().head()));
     }
 
     #[test]

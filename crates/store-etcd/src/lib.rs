@@ -35,12 +35,14 @@ mod tls;
 mod two_hosts;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bell_store::hub::Hub;
 use bell_store::info::{Clock, Durability, Limits, Push, Scope};
+use bell_store::topic::Topic;
 use bell_store::{Error, Info, Kind, Name, Outcome, Result, Snapshot, Store, Timestamp, Txn, Watch};
 
 use address::Address;
@@ -48,9 +50,10 @@ use commit::Ended;
 use engine::Engine;
 use keys::Keys;
 use line::Host;
-use push::Listener;
+use push::{Listener, Topics, Wanted};
 use reading::Page;
 use timekeeper::Timekeeper;
+use tokio::sync::{mpsc, oneshot};
 use wire::{Twice, Wire};
 
 /// A store on etcd. Dropped, it closes its connections; a commit that was not answered may still happen.
@@ -59,6 +62,9 @@ pub struct Etcd {
     hub: Arc<Hub>,
     client: Arc<Client>,
     engine: Engine,
+    ears: mpsc::UnboundedSender<Wanted>,
+    /// What is listened to since somebody first watched it.
+    topics: Mutex<BTreeSet<Topic>>,
 }
 
 /// What the engine's thread works with.
@@ -89,6 +95,7 @@ impl Etcd {
         let hub = Arc::new(Hub::default());
         let opening = open_client(Arc::clone(&wire), keys.clone(), host);
         let (timekeeper, next, members) = engine.run(opening).await.ok_or_else(ended)??;
+        let (ears, wanted) = mpsc::unbounded_channel();
         let listening = Arc::clone(&timekeeper);
         let listener = Listener {
             wire: Arc::clone(&wire),
@@ -96,10 +103,30 @@ impl Etcd {
             timekeeper: listening,
             hub: Arc::clone(&hub),
             next,
+            topics: Topics::default(),
+            wanted,
         };
         engine.keep_running(listener.run());
         let client = Arc::new(Client { wire, keys, timekeeper });
-        Ok(Self { info: info(location, members), hub, client, engine })
+        Ok(Self { info: info(location, members), hub, client, engine, ears, topics: Mutex::default() })
+    }
+
+    /// Sees to it that changes of what is watched are heard of.
+    async fn listen(&self, watch: &Watch) -> Result<()> {
+        for topic in watch.topics() {
+            if self.topics().contains(&topic) {
+                continue;
+            }
+            let (done, listening) = oneshot::channel();
+            self.ears.send((topic.clone(), done)).map_err(|_| deaf())?;
+            listening.await.map_err(|_| deaf())?;
+            self.topics().insert(topic);
+        }
+        Ok(())
+    }
+
+    fn topics(&self) -> MutexGuard<'_, BTreeSet<Topic>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a request on the engine's thread. It goes on if the caller is dropped.
@@ -171,8 +198,13 @@ impl Client {
             self.wire.txn(Twice::Harmful, plan).await.map_err(|fault| self.wire.writing(fault))?
         };
         let (ended, meta) = commit::outcome(&self.keys, txn, &answer)?;
-        if let Some(meta) = &meta {
-            self.timekeeper.adopt(meta);
+        match &meta {
+            Some(meta) => self.timekeeper.adopt(meta),
+            None => {
+                if let Some((head, revision)) = commit::replaced_head(&answer) {
+                    self.timekeeper.adopt_head(head, revision);
+                }
+            }
         }
         let now = match (&ended, self.timekeeper.read().await) {
             (_, Ok(reading)) => reading,
@@ -182,6 +214,11 @@ impl Client {
         };
         Ok(ended.at(now))
     }
+}
+
+fn deaf() -> Error {
+    Error::new(Kind::Unavailable, "wait for changes: etcd does not answer")
+        .hint("Check that etcd runs and has a leader; then try again.")
 }
 
 fn ended() -> Error {
@@ -223,6 +260,7 @@ impl Store for Etcd {
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {
+        self.listen(watch).await?;
         self.hub.changed(self, watch).await
     }
 }

@@ -1,20 +1,23 @@
-//! Changes as etcd tells them: one watch on the whole store, from the revision it was opened at.
+//! Changes as etcd tells them: watches on what is said of the time, and on each topic that somebody has watched.
 //!
-//! A watch that breaks goes on from where it was, so nothing is missed. If etcd has forgotten that revision,
-//! everybody who waits looks for itself.
+//! After watches break, everybody who waits for a record looks for itself. What is said of the time goes on from
+//! where it was; so nothing is missed, unless etcd has forgotten that revision.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bell_store::Name;
 use bell_store::hub::Hub;
-use etcd_client::{KeyValue, WatchOptions, WatchResponse};
+use bell_store::topic::Topic;
+use etcd_client::{KeyValue, WatchOptions, WatchRequestSender, WatchResponse};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::fault::Fault;
 use crate::keys::Keys;
-use crate::line::{Answer, Line, Reached};
+use crate::line::{Answer, Line};
 use crate::timekeeper::Timekeeper;
 use crate::wire::{TIME_LIMIT, Wire};
 
@@ -27,8 +30,31 @@ pub(crate) struct Listener {
     pub(crate) keys: Keys,
     pub(crate) timekeeper: Arc<Timekeeper>,
     pub(crate) hub: Arc<Hub>,
-    /// The first revision that was not heard of yet.
+    /// The first revision of what is said of the time that was not heard of yet.
     pub(crate) next: i64,
+    pub(crate) topics: Topics,
+    pub(crate) wanted: UnboundedReceiver<Wanted>,
+}
+
+/// A topic to listen to from now on, and whom to tell when that is so.
+pub(crate) type Wanted = (Topic, oneshot::Sender<()>);
+
+/// What somebody here has ever watched.
+#[derive(Default)]
+pub(crate) struct Topics {
+    all: BTreeSet<Topic>,
+    /// Whom to tell, in the order in which etcd was asked to watch.
+    asked: VecDeque<Vec<oneshot::Sender<()>>>,
+}
+
+impl Topics {
+    /// Tells that a topic is listened to which was asked for before: when everything asked for so far is.
+    fn tell_later(&mut self, done: oneshot::Sender<()>) {
+        match self.asked.back_mut() {
+            None => drop(done.send(())),
+            Some(last) => last.push(done),
+        }
+    }
 }
 
 impl Listener {
@@ -45,6 +71,11 @@ impl Listener {
             self.wire.leave_current();
             // Changes may come late from here on; whoever waits sees for itself that etcd is there, or is not.
             self.hub.look();
+            // Nobody waits for an etcd that is gone.
+            while let Ok((topic, _)) = self.wanted.try_recv() {
+                self.topics.all.insert(topic);
+            }
+            self.topics.asked.clear();
             pause = if self.next > heard_before { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
             sleep(pause).await;
         }
@@ -52,33 +83,83 @@ impl Listener {
 
     async fn listen(&mut self) -> Result<(), Fault> {
         let client = self.wire.connection().await?;
-        let (start, end) = self.keys.all();
-        let options = WatchOptions::new().with_range(end).with_start_revision(self.next);
         let mut watches = client.watch_client().max_decoding_message_size(i32::MAX as usize);
+        let (start, end) = self.keys.talk();
+        let options = WatchOptions::new().with_range(end).with_start_revision(self.next);
         let watching = timeout(TIME_LIMIT, watches.watch(start, Some(options)));
-        let mut watch = watching.await.map_err(|_| Fault::late())??;
-        while let Some(message) = watch.message().await? {
-            if message.canceled() {
-                self.next = self.next.max(message.compact_revision());
-                return Ok(());
-            }
-            if message.created() {
-                self.hub.look();
-            }
-            self.hear(&message);
+        let (mut asking, mut told) = watching.await.map_err(|_| Fault::late())??.split();
+        // Whoever asked over the last connection asks again.
+        self.topics.asked = [Vec::new()].into();
+        let options = WatchOptions::new().with_start_revision(self.next);
+        self.add(&mut asking, self.keys.line(), options, Vec::new()).await?;
+        for topic in self.topics.all.clone() {
+            self.add_topic(&mut asking, &topic, Vec::new()).await?;
         }
-        Ok(())
+        loop {
+            tokio::select! {
+                message = told.message() => match message? {
+                    None => return Ok(()),
+                    Some(message) if message.canceled() => {
+                        self.next = self.next.max(message.compact_revision());
+                        return Ok(());
+                    }
+                    Some(message) => self.take(&message),
+                },
+                Some((topic, done)) = self.wanted.recv() => {
+                    if self.topics.all.insert(topic.clone()) {
+                        self.add_topic(&mut asking, &topic, vec![done]).await?;
+                    } else {
+                        self.topics.tell_later(done);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Watches a topic from now on: what was before, whoever waits sees for itself.
+    async fn add_topic(
+        &mut self,
+        asking: &mut WatchRequestSender,
+        topic: &Topic,
+        done: Vec<oneshot::Sender<()>>,
+    ) -> Result<(), Fault> {
+        let (start, end) = self.keys.topic(topic);
+        self.add(asking, start, WatchOptions::new().with_range(end), done).await
+    }
+
+    async fn add(
+        &mut self,
+        asking: &mut WatchRequestSender,
+        key: Vec<u8>,
+        options: WatchOptions,
+        done: Vec<oneshot::Sender<()>>,
+    ) -> Result<(), Fault> {
+        self.topics.asked.push_back(done);
+        Ok(timeout(TIME_LIMIT, asking.watch(key, Some(options))).await.map_err(|_| Fault::late())??)
+    }
+
+    fn take(&mut self, message: &WatchResponse) {
+        if message.created() {
+            for done in self.topics.asked.pop_front().unwrap_or_default() {
+                // Whoever asked may have gone.
+                let _ = done.send(());
+            }
+            self.hub.look();
+        }
+        self.hear(message);
     }
 
     fn hear(&mut self, message: &WatchResponse) {
         let mut changed = BTreeSet::new();
         for found in message.events().iter().filter_map(|event| event.kv()) {
-            self.next = self.next.max(found.mod_revision() + 1);
             match self.keys.name(found.key()) {
                 Some((name, _)) => {
                     changed.insert(name);
                 }
-                None => self.hear_of_time(found),
+                None => {
+                    self.next = self.next.max(found.mod_revision() + 1);
+                    self.hear_of_time(found);
+                }
             }
         }
         self.hub.committed(changed.iter().collect::<Vec<&Name>>());
@@ -86,11 +167,7 @@ impl Listener {
 
     fn hear_of_time(&self, found: &KeyValue) {
         let (key, value, revision) = (found.key(), found.value(), found.mod_revision());
-        if key == self.keys.head() {
-            if let Some(head) = Reached::decode(value) {
-                self.timekeeper.adopt_head(head, revision);
-            }
-        } else if key == self.keys.line() {
+        if key == self.keys.line() {
             if let Some(line) = Line::decode(value) {
                 self.timekeeper.adopt_line(&line, revision);
             }
@@ -135,6 +212,8 @@ mod tests {
             timekeeper: Arc::clone(&store.client.timekeeper),
             hub: Arc::clone(&hub),
             next: 1,
+            topics: Topics { all: [Topic::Everything].into(), ..Topics::default() },
+            wanted: tokio::sync::mpsc::unbounded_channel().1,
         };
         store.engine.keep_running(late.run());
         // Waits on the late listener's hub alone.

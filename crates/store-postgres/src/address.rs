@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bell_store::topic::Topic;
 use bell_store::{Error, Kind, Result};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -106,7 +107,22 @@ impl fmt::Debug for Address {
 }
 
 impl Schema {
-    fn named(name: &str) -> Result<Self> {
+    /// The number that whoever listens to a topic of this store holds a lock on. All processes must agree on it; two
+    /// topics of the same number are told of together.
+    pub(crate) fn number_of(&self, topic: &Topic) -> i64 {
+        let (kind, topic) = match topic {
+            Topic::One(topic) => (b"/", topic.as_bytes()),
+            Topic::Everything => (b"*", &b""[..]),
+        };
+        // FNV-1a.
+        let bytes = [b"bellwether listens ", self.0.as_bytes(), kind, topic].concat();
+        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        hash.cast_signed()
+    }
+
+    pub(crate) fn named(name: &str) -> Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase());
         if !starts_well || !name.bytes().all(is_plain) || name.len() > LONGEST_SCHEMA {

@@ -34,21 +34,24 @@ mod server;
 mod tls;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
+use bell_store::info::Push;
+use bell_store::topic::Topic;
 use bell_store::{
     Error, Info, Kind, Name, Outcome, Result, Revision, Snapshot, Store, Timestamp, Txn, Watch,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use address::Address;
-use link::Link;
-use listener::Listener;
+use link::{Link, Prepares};
+use listener::{Listener, Wanted};
 use reader::{Question, Reader};
 use route::Route;
 use server::Server;
@@ -61,6 +64,9 @@ pub struct Postgres {
     batches: Arc<AtomicU64>,
     jobs: mpsc::UnboundedSender<Job>,
     questions: mpsc::UnboundedSender<Question>,
+    ears: mpsc::UnboundedSender<Wanted>,
+    /// What is listened to since somebody first watched it.
+    topics: Mutex<BTreeSet<Topic>>,
 }
 
 impl Postgres {
@@ -100,6 +106,24 @@ impl Postgres {
     /// If the server can't be reached or refuses; after [`Kind::Unknown`] it may be done again.
     pub async fn raise_epoch(&self) -> Result<Revision> {
         self.ask(Question::RaiseEpoch).await
+    }
+
+    /// Sees to it that changes of what is watched are heard of.
+    async fn listen(&self, watch: &Watch) -> Result<()> {
+        for topic in watch.topics() {
+            if self.topics().contains(&topic) {
+                continue;
+            }
+            let (done, listening) = oneshot::channel();
+            self.ears.send((topic.clone(), done)).map_err(|_| ended(Kind::Unavailable))?;
+            listening.await.map_err(|_| deaf())?;
+            self.topics().insert(topic);
+        }
+        Ok(())
+    }
+
+    fn topics(&self) -> MutexGuard<'_, BTreeSet<Topic>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<Result<T>>) -> Question) -> Result<T> {
@@ -145,6 +169,7 @@ impl Store for Postgres {
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {
+        self.listen(watch).await?;
         self.hub.changed(self, watch).await
     }
 }
@@ -161,9 +186,10 @@ async fn serve(address: Address, ready: oneshot::Sender<Result<Postgres>>) {
     };
     let (jobs, waiting) = mpsc::unbounded_channel();
     let (questions, asked) = mpsc::unbounded_channel();
-    let Opened { info, hub, reader, writer, listening } = opened;
+    let Opened { info, hub, reader, writer, listening, ears } = opened;
     let batches = Arc::clone(&writer.batches);
-    let _ = ready.send(Ok(Postgres { info, hub, batches, jobs, questions }));
+    let topics = Mutex::default();
+    let _ = ready.send(Ok(Postgres { info, hub, batches, jobs, questions, ears, topics }));
     tokio::join!(writer.serve(waiting), reader.serve(asked));
     listening.abort();
 }
@@ -174,6 +200,7 @@ struct Opened {
     reader: Arc<Reader>,
     writer: Writer,
     listening: tokio::task::JoinHandle<()>,
+    ears: mpsc::UnboundedSender<Wanted>,
 }
 
 async fn open(address: &Address) -> Result<Opened> {
@@ -186,11 +213,15 @@ async fn open(address: &Address) -> Result<Opened> {
     schema::prepare(&session, address).await?;
     reader.wind_clock().await.map_err(opening)?;
     let (hub, sender) = (Arc::new(Hub::default()), random_name()?);
+    let (ears, wanted) = mpsc::unbounded_channel();
     let listener =
-        Listener::new(route.clone(), schema, Arc::clone(&hub), Arc::clone(&reader), sender.clone());
+        Listener::new(route.clone(), schema, Arc::clone(&hub), Arc::clone(&reader), sender.clone(), wanted);
     let (push, listening) = listener.start().await.map_err(opening)?;
-    let writer = Writer::new(Link::new(route), Arc::clone(&reader), Arc::clone(&hub), schema, sender);
-    Ok(Opened { info: server.info(address, push), hub, reader, writer, listening })
+    // Whoever hears itself has a connection of its own.
+    let prepares = if push == Push::Push { Prepares::Once } else { Prepares::Never };
+    let writer =
+        Writer::new(Link::new(route), Arc::clone(&reader), Arc::clone(&hub), schema, sender, prepares);
+    Ok(Opened { info: server.info(address, push), hub, reader, writer, listening, ears })
 }
 
 /// Tells this handle from every other one.
@@ -206,6 +237,11 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::new(Kind::Unavailable, "start a thread for the store")
         .hint("Raise the limit on threads (ulimit -u).")
         .because(error)
+}
+
+fn deaf() -> Error {
+    Error::new(Kind::Unavailable, "wait for changes: the server does not take who listens")
+        .hint("Check that the server runs and can be reached; then try again.")
 }
 
 fn ended(kind: Kind) -> Error {

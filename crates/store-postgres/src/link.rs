@@ -1,18 +1,18 @@
 //! One connection that is made when it is needed, and made again when it was lost.
 //!
 //! Statements are sent unprepared, one round trip each, so that a pooler may give every one of them to
-//! another connection of the server. What the server must plan is planned in its functions, once per
-//! connection there.
+//! another connection of the server; where it is clear that none does, the one that commits is prepared. What
+//! the server must plan is planned in its functions, once per connection there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bell_store::clock::boottime;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OnceCell, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::fault::Fault;
 use crate::route::Route;
@@ -36,6 +36,14 @@ const IDENTIFY: &str = "SELECT system_identifier::text FROM pg_control_system()"
 /// A statement's parameters, each with its type.
 pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
+/// Whether a statement is prepared before it is first sent over a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Prepares {
+    /// A pooler may send it to a connection of the server that has not heard of it.
+    Never,
+    Once,
+}
+
 /// A connection that comes back.
 pub(crate) struct Link {
     route: Route,
@@ -52,6 +60,8 @@ struct State {
 pub(crate) struct Session {
     client: Client,
     driver: JoinHandle<()>,
+    /// The one statement of this connection that is prepared.
+    prepared: OnceCell<Statement>,
     /// Which cluster of databases it leads to; `None` if the server does not tell this role.
     pub(crate) system: Option<String>,
 }
@@ -89,10 +99,10 @@ impl Link {
     /// Asks for something that changes nothing. A connection that turns out to be lost is made again.
     pub(crate) async fn read(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
         let session = self.session().await?;
-        match self.ask(&session, sql, parameters).await {
+        match self.ask(&session, sql, parameters, Prepares::Never).await {
             Err(fault) if fault.is_silence() && session.client.is_closed() => {
                 let session = self.session().await?;
-                self.ask(&session, sql, parameters).await
+                self.ask(&session, sql, parameters, Prepares::Never).await
             }
             answer => answer,
         }
@@ -104,8 +114,12 @@ impl Link {
         session: &Arc<Session>,
         sql: &str,
         parameters: &Parameters<'_>,
+        prepares: Prepares,
     ) -> Result<Vec<Row>, Fault> {
-        let answer = session.ask(sql, parameters).await;
+        let answer = match prepares {
+            Prepares::Never => session.ask(sql, parameters).await,
+            Prepares::Once => session.ask_prepared(sql, parameters).await,
+        };
         if answer.as_ref().is_err_and(Fault::is_silence) {
             let mut state = self.state.lock().await;
             state.session.take_if(|current| Arc::ptr_eq(current, session));
@@ -130,7 +144,7 @@ impl Session {
         let connected = timeout(REQUEST_LIMIT, route.connect(heard)).await;
         let (client, driver) =
             connected.map_err(|_| Fault::unreachable())?.map_err(|error| Fault::while_connecting(&error))?;
-        let mut session = Self { client, driver, system: None };
+        let mut session = Self { client, driver, prepared: OnceCell::new(), system: None };
         match session.ask(IDENTIFY, &[]).await {
             Ok(rows) => session.system = rows.first().and_then(|row| row.try_get(0).ok()),
             Err(fault) if fault.is_silence() => return Err(Fault::unreachable()),
@@ -142,6 +156,18 @@ impl Session {
 
     pub(crate) async fn ask(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
         let answer = timeout(REQUEST_LIMIT, self.client.query_typed(sql, parameters)).await;
+        answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
+    }
+
+    /// Asks with the one statement of this connection that is prepared, and prepares it first.
+    async fn ask_prepared(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+        let asking = async {
+            let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+            let statement = self.prepared.get_or_try_init(|| self.client.prepare_typed(sql, &types)).await?;
+            let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+            self.client.query(statement, &values).await
+        };
+        let answer = timeout(REQUEST_LIMIT, asking).await;
         answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
     }
 

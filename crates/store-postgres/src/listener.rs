@@ -1,16 +1,21 @@
 //! Hearing of what others commit.
 //!
-//! The server tells over a connection that stays the same (LISTEN and NOTIFY). A pooler that changes the
+//! The server tells over a connection that stays the same (LISTEN and NOTIFY), and only of topics that somebody
+//! listens to: the listening connection holds a lock on the number of each, which ends with it, and who commits
+//! sees by that whether there is anybody to tell. A pooler that changes the
 //! connection with every transaction swallows that, so it is tried out before it is promised; where it
 //! does not work, the revision is looked at every quarter of a second.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bell_store::Name;
 use bell_store::hub::Hub;
 use bell_store::info::Push;
+use bell_store::topic::Topic;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::types::Type;
@@ -34,6 +39,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Begins a payload that is nobody's commit.
 const TRIAL: char = '?';
 
+/// Waits for a commit that has found nobody listening, until it can be read.
+const HOLD: &str = "SELECT pg_advisory_lock_shared($1)";
+
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
 /// The one who listens.
@@ -44,7 +52,14 @@ pub(crate) struct Listener {
     reader: Arc<Reader>,
     /// Marks our own notifications: of those everybody here knows already.
     sender: String,
+    schema: Schema,
+    /// What somebody here has ever watched.
+    topics: BTreeSet<Topic>,
+    wanted: UnboundedReceiver<Wanted>,
 }
+
+/// A topic to listen to from now on, and whom to tell when that is so.
+pub(crate) type Wanted = (Topic, oneshot::Sender<()>);
 
 /// A listening connection.
 struct Ear {
@@ -59,8 +74,10 @@ impl Listener {
         hub: Arc<Hub>,
         reader: Arc<Reader>,
         sender: String,
+        wanted: UnboundedReceiver<Wanted>,
     ) -> Self {
-        Self { route, channel: schema.channel(), hub, reader, sender }
+        let (channel, schema) = (schema.channel(), schema.clone());
+        Self { route, channel, hub, reader, sender, schema, topics: BTreeSet::new(), wanted }
     }
 
     /// Starts listening. Answers how changes will arrive, and with the task that makes them.
@@ -78,7 +95,17 @@ impl Listener {
         let (told, heard) = mpsc::unbounded_channel();
         let session = Session::open(&self.route, Some(told)).await?;
         session.run(&format!("LISTEN {}", self.channel)).await?;
-        Ok(Ear { session, heard })
+        let ear = Ear { session, heard };
+        for topic in &self.topics {
+            self.hold(&ear, topic).await?;
+        }
+        Ok(ear)
+    }
+
+    /// Is told of this topic from now on.
+    async fn hold(&self, ear: &Ear, topic: &Topic) -> Result<(), Fault> {
+        let number = self.schema.number_of(topic);
+        ear.session.ask(HOLD, &[(&number, Type::INT8)]).await.map(drop)
     }
 
     /// Whether what is told over another connection arrives here.
@@ -97,24 +124,52 @@ impl Listener {
         Ok(timeout(TRIAL_LIMIT, arrives).await.unwrap_or(false))
     }
 
-    async fn hear(self, mut ear: Ear) {
+    async fn hear(mut self, mut ear: Ear) {
         loop {
             // Commits between opening the store and this moment were told to nobody.
             self.hub.look();
-            while let Some(payload) = ear.heard.recv().await {
-                self.take(&payload);
-            }
+            let asked = self.hear_until_lost(&mut ear).await;
             tracing::warn!("the listening connection was lost");
-            ear = self.listen_again().await;
+            ear = self.listen_again(asked).await;
             tracing::info!("listening again");
         }
     }
 
-    async fn listen_again(&self) -> Ear {
+    /// Answers who asked for a topic when it was found to be lost.
+    async fn hear_until_lost(&mut self, ear: &mut Ear) -> Option<oneshot::Sender<()>> {
+        loop {
+            let (topic, done) = tokio::select! {
+                payload = ear.heard.recv() => match payload {
+                    Some(payload) => {
+                        self.take(&payload);
+                        continue;
+                    }
+                    None => return None,
+                },
+                Some(wanted) = self.wanted.recv() => wanted,
+            };
+            let is_new = self.topics.insert(topic.clone());
+            if is_new && self.hold(ear, &topic).await.is_err() {
+                return Some(done);
+            }
+            // Whoever asked may have gone.
+            let _ = done.send(());
+        }
+    }
+
+    /// A new connection, which holds all topics: `asked` for one of them, and is told so.
+    async fn listen_again(&mut self, mut asked: Option<oneshot::Sender<()>>) -> Ear {
         let mut pause = FIRST_PAUSE;
         loop {
             if let Ok(ear) = self.listen().await {
+                // Whoever asked may have gone.
+                let _ = asked.map(|done| done.send(()));
                 return ear;
+            }
+            // Nobody waits for a server that is gone.
+            asked = None;
+            while let Ok((topic, _)) = self.wanted.try_recv() {
+                self.topics.insert(topic);
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -129,10 +184,17 @@ impl Listener {
         }
     }
 
-    async fn poll(self) {
+    async fn poll(mut self) {
         let mut seen = self.reader.revision();
         loop {
-            sleep(POLL_INTERVAL).await;
+            tokio::select! {
+                () = sleep(POLL_INTERVAL) => {}
+                // All is looked at anyway.
+                Some((_, done)) = self.wanted.recv() => {
+                    let _ = done.send(());
+                    continue;
+                }
+            }
             // While the server is away there is nothing to see.
             let Ok(now) = self.reader.read(&[]).await else { continue };
             if now.revision != seen {

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use crate::address::Schema;
 use crate::clock::{Repair, Span, Timekeeper, Told};
 use crate::fault::Fault;
-use crate::link::{Link, Parameters};
+use crate::link::{Link, Parameters, Prepares};
 use crate::records::{Page, column, signed, unsigned};
 
 const READ: &str = "SELECT * FROM {schema}.read($1)";
@@ -176,7 +176,7 @@ impl Reader {
         let session = self.link.session().await?;
         let step = signed(EPOCH_STEP);
         let parameters: &Parameters<'_> = &[(&step, Type::INT8), (&session.system, Type::TEXT)];
-        let rows = self.link.ask(&session, &self.statements.raise_epoch, parameters).await?;
+        let rows = self.link.ask(&session, &self.statements.raise_epoch, parameters, Prepares::Never).await?;
         let row = rows.first().ok_or_else(|| Fault::nonsense("the store has lost its row of meta"))?;
         let revision = unsigned(column(row, 0)?);
         self.saw(revision);

@@ -12,7 +12,10 @@ use crate::records::column;
 /// What this program writes and reads.
 const FORMAT: i32 = 1;
 
-const CREATE: [&str; 2] = [include_str!("sql/create.sql"), include_str!("sql/commit.sql")];
+const CREATE: &str = include_str!("sql/create.sql");
+
+/// What stores were made without once: those get it when they are opened.
+const COMMIT: &str = include_str!("sql/commit.sql");
 
 /// Waiting for others who do the same, and for nothing else, so the limit is a short one.
 const BEGIN: &str = "
@@ -21,7 +24,7 @@ const BEGIN: &str = "
     SELECT pg_advisory_xact_lock(hashtextextended('bellwether set up {schema}', 0))
 ";
 
-/// What there is: the schema, anything in it, and in it a table of ours.
+/// What there is: the schema, anything in it, in it a table of ours, and the procedure that commits.
 const INSPECT: &str = "
     SELECT n.oid IS NOT NULL,
            EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid)
@@ -30,7 +33,8 @@ const INSPECT: &str = "
            EXISTS (SELECT
                      FROM pg_class AS c
                      JOIN pg_attribute AS a ON a.attrelid = c.oid
-                    WHERE c.relnamespace = n.oid AND c.relname = 'meta' AND a.attname = 'bell_format')
+                    WHERE c.relnamespace = n.oid AND c.relname = 'meta' AND a.attname = 'bell_format'),
+           EXISTS (SELECT FROM pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = 'commit_each')
       FROM (SELECT to_regnamespace($1)::oid AS oid) AS n
 ";
 
@@ -44,6 +48,8 @@ enum Found {
     Empty,
     /// A store of this format.
     Store(i32),
+    /// A store of our format that was made before there was this way to commit.
+    Early,
     Other,
 }
 
@@ -74,20 +80,20 @@ async fn create(session: &Session, address: &Address) -> Result<()> {
     if found == Found::Nothing {
         session.run(&schema.fill("CREATE SCHEMA {schema}")).await.map_err(creating)?;
     }
-    let system = session.system.as_ref().map_or("NULL".to_owned(), |digits| format!("'{digits}'"));
-    for part in CREATE {
-        let part = schema.fill(part).replace("{system}", &system);
-        let part = part.replace("{max_lag_ms}", &MAX_LAG.as_millis().to_string());
-        session.run(&part).await.map_err(creating)?;
+    if found != Found::Early {
+        let system = session.system.as_ref().map_or("NULL".to_owned(), |digits| format!("'{digits}'"));
+        session.run(&schema.fill(CREATE).replace("{system}", &system)).await.map_err(creating)?;
+        tracing::info!(%schema, "the store was created");
     }
-    tracing::info!(%schema, "the store was created");
+    let commit = schema.fill(COMMIT).replace("{max_lag_ms}", &MAX_LAG.as_millis().to_string());
+    session.run(&commit).await.map_err(creating)?;
     Ok(())
 }
 
 /// Whether there is nothing to do; an error if there is nothing that can be done.
 fn settled(found: Found, schema: &Schema) -> Result<bool> {
     match found {
-        Found::Nothing | Found::Empty => Ok(false),
+        Found::Nothing | Found::Empty | Found::Early => Ok(false),
         Found::Store(FORMAT) => Ok(true),
         Found::Store(format) => {
             let message =
@@ -106,12 +112,18 @@ async fn inspect(session: &Session, schema: &Schema) -> Result<Found, Fault> {
     let parameters: &Parameters<'_> = &[(&schema.as_str(), Type::TEXT)];
     let rows = session.ask(INSPECT, parameters).await?;
     let row = rows.first().ok_or_else(|| Fault::nonsense("the server does not tell its schemas"))?;
-    let (exists, is_used, is_ours): (bool, bool, bool) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
-    Ok(match (exists, is_used, is_ours) {
-        (false, ..) => Found::Nothing,
-        (true, false, _) => Found::Empty,
-        (true, true, false) => Found::Other,
-        (true, true, true) => Found::Store(format(session, schema).await?),
+    let (exists, is_used): (bool, bool) = (column(row, 0)?, column(row, 1)?);
+    let (is_ours, commits): (bool, bool) = (column(row, 2)?, column(row, 3)?);
+    if !is_ours {
+        return Ok(match (exists, is_used) {
+            (false, _) => Found::Nothing,
+            (true, false) => Found::Empty,
+            (true, true) => Found::Other,
+        });
+    }
+    Ok(match format(session, schema).await? {
+        FORMAT if !commits => Found::Early,
+        format => Found::Store(format),
     })
 }
 

@@ -18,14 +18,14 @@ use crate::batch::{self, Batch, Waited};
 use crate::clock::Span;
 use crate::fault::Fault;
 use crate::line::Line;
-use crate::link::Link;
+use crate::link::{Link, Prepares};
 use crate::reader::Reader;
 use crate::records::signed;
 
 const COMMIT: &str = "
-    CALL {schema}.commit(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+    CALL {schema}.commit_each(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+        NULL, NULL, '{}', '{}', '{}', '{}', '{}', '{}', '{}')
 ";
 
 /// A transaction that waits, with whoever waits for it.
@@ -44,7 +44,9 @@ pub(crate) struct Writer {
     /// Marks our own notifications.
     pub(crate) sender: String,
     pub(crate) batches: Arc<AtomicU64>,
+    schema: Schema,
     statement: String,
+    prepares: Prepares,
 }
 
 impl Writer {
@@ -54,9 +56,19 @@ impl Writer {
         hub: Arc<Hub>,
         schema: &Schema,
         sender: String,
+        prepares: Prepares,
     ) -> Self {
         let statement = schema.fill(COMMIT);
-        Self { link, reader, hub, sender, batches: Arc::default(), statement }
+        Self {
+            link,
+            reader,
+            hub,
+            sender,
+            batches: Arc::default(),
+            schema: schema.clone(),
+            statement,
+            prepares,
+        }
     }
 
     /// Works until nobody can hand in any more.
@@ -102,7 +114,7 @@ impl Writer {
         let sent = boottime();
         let txns: Vec<Waited<'_>> =
             jobs.iter().map(|job| (&job.txn, sent.saturating_sub(job.called))).collect();
-        let batch = Batch::of(&txns);
+        let batch = Batch::of(&txns, &self.schema);
         let least_revision = signed(self.reader.revision());
         let latest_ms = self.reader.clock().latest_ms(sent);
         let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
@@ -112,7 +124,7 @@ impl Writer {
             (&session.system, Type::TEXT),
         ];
         parameters.extend(batch.arguments());
-        let answer = self.link.ask(&session, &self.statement, &parameters).await;
+        let answer = self.link.ask(&session, &self.statement, &parameters, self.prepares).await;
         let rows = answer.map_err(Fault::of_commit)?;
         let row = rows.first().ok_or_else(|| Fault::nonsense("the commit was not answered"))?;
         let span = Span { sent, received: boottime() };

@@ -4,10 +4,11 @@
 //! its own; what all of them have to go through anyway is done once.
 
 use bell_store::txn::MAX_LAG;
-use bell_store::{Expect, Name, Revision, Snapshot, Stamp, Timestamp, Txn, Write};
+use bell_store::{Expect, Name, Revision, Snapshot, Stamp, Timestamp, Txn, Write, topic};
 use redis::Cmd;
 
 use crate::fault::Fault;
+use crate::notice;
 use crate::reply::{Reply, version_text};
 
 /// Transactions sent together at the most. What they share is well shared by then, and the server does
@@ -46,24 +47,62 @@ pub(crate) fn max_lag_ms() -> u64 {
     u64::try_from(MAX_LAG.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Adds a transaction to the script's arguments.
-pub(crate) fn add(request: &mut Cmd, txn: &Txn) {
-    request.arg(time(txn.at)).arg(txn.expect.len()).arg(txn.writes.len());
-    for (name, expect) in &txn.expect {
-        let version = match expect {
+/// Adds a transaction to the script's arguments. What it writes is told on `channel` and the names' topics.
+pub(crate) fn add(request: &mut Cmd, txn: &Txn, channel: &str) {
+    let is_expected = |name: &Name| txn.expect.iter().any(|(expected, _)| expected == name);
+    // The script finds the stamp to keep among what it looks at.
+    let kept = || {
+        let keeps = |write: &Write| matches!(write, Write::Put(_, Stamp::Keep));
+        txn.writes
+            .iter()
+            .filter(move |(name, write)| keeps(write) && !is_expected(name))
+            .map(|(name, _)| name)
+    };
+    let deleted = || txn.writes.iter().filter(|(_, write)| *write == Write::Delete).map(|(name, _)| name);
+    let told = told(txn);
+    request.arg(time(txn.at)).arg(txn.expect.len() + kept().count()).arg(txn.expect.len());
+    request.arg(txn.writes.len() - deleted().count()).arg(deleted().count()).arg(told.len());
+    for name in txn.expect.iter().map(|(name, _)| name).chain(kept()) {
+        request.arg(name.as_str());
+    }
+    for (_, expect) in &txn.expect {
+        request.arg(version_text(match expect {
             Expect::Absent => 0,
             Expect::At(version) => *version,
-        };
-        request.arg(name.as_str()).arg(version_text(version));
+        }));
     }
     for (name, write) in &txn.writes {
-        request.arg(name.as_str());
         match write {
-            Write::Put(value, Stamp::New) => request.arg("new").arg(value),
-            Write::Put(value, Stamp::Keep) => request.arg("keep").arg(value),
-            Write::Delete => request.arg("delete").arg(""),
+            Write::Put(value, Stamp::New) => request.arg(name.as_str()).arg("new").arg(value),
+            Write::Put(value, Stamp::Keep) => request.arg(name.as_str()).arg("keep").arg(value),
+            Write::Delete => continue,
         };
     }
+    for name in deleted() {
+        request.arg(name.as_str());
+    }
+    for (topic, message) in told {
+        request.arg(topic_channel(channel, topic)).arg(message);
+    }
+}
+
+/// The channel of a topic.
+pub(crate) fn topic_channel(channel: &str, topic: &str) -> String {
+    format!("{channel}:{topic}")
+}
+
+/// What a transaction has to tell, by topic.
+fn told(txn: &Txn) -> Vec<(&str, String)> {
+    let mut told: Vec<(&str, String)> = Vec::new();
+    for name in txn.written().map(Name::as_str) {
+        let topic = topic::of(name);
+        let place = told.iter().position(|(other, _)| *other == topic).unwrap_or_else(|| {
+            told.push((topic, String::new()));
+            told.len() - 1
+        });
+        notice::tell(&mut told[place].1, name);
+    }
+    told
 }
 
 fn time(at: Option<Timestamp>) -> String {
@@ -106,6 +145,13 @@ mod tests {
     #[test]
     fn however_large_one_is_it_goes() {
         assert_eq!(size([put(2 * MAX_BYTES)].iter()), 1);
+    }
+
+    #[test]
+    fn what_is_written_is_told_by_topic() {
+        let writes = ["a/1", "b/2", "a/3"].map(|name| (name.into(), Write::Delete)).into();
+        let txn = Txn { writes, ..Txn::default() };
+        assert_eq!(told(&txn), [("a/", "3:a/13:a/3".to_owned()), ("b/", "3:b/2".to_owned())]);
     }
 
     #[test]

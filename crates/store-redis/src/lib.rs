@@ -12,6 +12,7 @@
 //! | `witness` | the store's clock, and what is done about jumps of the server's |
 //! | `notice` | what the server pushes |
 //! | `link` | the thread that owns the connection and comes back when it was lost |
+//! | `express` | a shorter way, for those on the runtime that opened the store |
 //! | `fault` | what the server's refusals mean to the caller |
 //!
 //! # Keys
@@ -22,7 +23,8 @@
 //! | `{prefix}:meta` | a hash: format, revision, epoch, clock, and which process of the server has the data |
 //! | `{prefix}:names` | a sorted set of all names, all with the score 0: their order is that of their bytes |
 //! | `{prefix}:records` | a hash from name to version (16 digits), stamp (16 digits) and value |
-//! | `{prefix}:changes` | the channel: the revision of a commit and the names it wrote |
+//! | `{prefix}:changes:{topic}` | a channel: the names of this topic that a commit wrote |
+//! | `{prefix}:changes` | a channel: anything may have changed |
 //!
 //! # Fences never repeat
 //! A Redis server may lose what it acknowledged: with its usual persistence by a restart, with replicas by a
@@ -39,6 +41,7 @@
 
 mod address;
 mod batch;
+mod express;
 mod fault;
 mod find;
 mod link;
@@ -57,7 +60,7 @@ use bell_store::info::{Clock, Concern, Limits, Push, Scope, Warning};
 use bell_store::{Info, Name, Outcome, Result, Revision, Snapshot, Store, Timestamp, Txn, Watch};
 
 use address::Address;
-use link::{Commit, Found, Job, Link};
+use link::{Found, Job, Link};
 use session::Shared;
 
 /// A store on Redis. It can be used from any runtime; dropped, it closes its connection.
@@ -133,8 +136,7 @@ impl Store for RedisStore {
 
     async fn read(&self, names: &[Name]) -> Result<Snapshot> {
         self.info.limits.check_read(names)?;
-        let names = names.to_vec();
-        self.link.ask(|answer| Job::Read(names, answer)).await
+        self.link.read(names).await
     }
 
     async fn scan(&self, prefix: &str, from: &str, limit: usize) -> Result<Snapshot> {
@@ -146,10 +148,15 @@ impl Store for RedisStore {
 
     async fn commit(&self, txn: Txn) -> Result<Outcome> {
         txn.check(&self.info.limits)?;
-        self.link.ask(|answer| Job::Commit(Commit { txn, answer })).await
+        self.link.commit(txn).await
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {
+        for topic in watch.topics() {
+            if !self.shared.wants(&topic) {
+                self.link.ask(|answer| Job::Listen(topic, answer)).await?;
+            }
+        }
         self.shared.hub.changed(self, watch).await
     }
 }

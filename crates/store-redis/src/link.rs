@@ -6,12 +6,13 @@
 //! that nobody sleeps over a change, and nobody waits for a server that is gone.
 //!
 //! Commits go out one batch at a time: those that are handed in meanwhile wait and go together. Questions
-//! wait for nobody.
+//! wait for nobody. Those on the runtime that opened the store have a shorter way: see [`crate::express`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bell_store::topic::Topic;
 use bell_store::{Error, Kind, Name, Outcome, Result, Revision, Snapshot, Txn};
 use redis::PushInfo;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -21,11 +22,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::address::{Address, Security};
 use crate::batch;
+use crate::express::Express;
 use crate::fault::Fault;
 use crate::notice::Notice;
 use crate::reply::Rewound;
 use crate::server::Server;
-use crate::session::{Session, Shared};
+use crate::session::{Ears, Session, Shared};
 
 /// How long a request may take. A lease of the shortest length is lost by then anyway.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -51,6 +53,7 @@ pub(crate) enum Job {
     Read(Vec<Name>, oneshot::Sender<Result<Snapshot>>),
     Scan { prefix: String, from: String, limit: usize, answer: oneshot::Sender<Result<Snapshot>> },
     Commit(Commit),
+    Listen(Topic, oneshot::Sender<Result<()>>),
     Raise(oneshot::Sender<Result<Revision>>),
 }
 
@@ -71,6 +74,7 @@ pub(crate) struct Found {
 /// The way to the thread. It ends when this is dropped.
 pub(crate) struct Link {
     jobs: UnboundedSender<Job>,
+    express: Option<Arc<Express>>,
 }
 
 impl Link {
@@ -79,6 +83,7 @@ impl Link {
         let (jobs, asked) = mpsc::unbounded_channel();
         let (opened, found) = oneshot::channel();
         let location = address.location();
+        let (near, known) = (address.clone(), Arc::clone(&shared));
         let thread = Thread { address, shared, jobs: asked };
         std::thread::Builder::new()
             .name("bell-redis".to_owned())
@@ -86,7 +91,31 @@ impl Link {
             .map_err(|error| no_thread().because(error))?;
         let found = found.await.map_err(|_| no_thread())?;
         let found = found.map_err(|fault| fault.error(&format!("open the store at {location}")))?;
-        Ok((Self { jobs }, found))
+        let express = Express::open(&near, &known, jobs.clone()).await;
+        Ok((Self { jobs, express }, found))
+    }
+
+    /// Commits, by the shortest way.
+    pub(crate) async fn commit(&self, txn: Txn) -> Result<Outcome> {
+        let txn = match &self.express {
+            Some(express) => match express.commit(txn).await {
+                Ok(outcome) => return outcome,
+                Err(txn) => txn,
+            },
+            None => txn,
+        };
+        self.ask(|answer| Job::Commit(Commit { txn, answer })).await
+    }
+
+    /// Reads records, by the shortest way.
+    pub(crate) async fn read(&self, names: &[Name]) -> Result<Snapshot> {
+        if let Some(express) = &self.express
+            && let Some(answered) = express.read(names).await
+        {
+            return answered;
+        }
+        let names = names.to_vec();
+        self.ask(|answer| Job::Read(names, answer)).await
     }
 
     /// Hands in a question made for this channel, and waits for its answer.
@@ -102,7 +131,7 @@ impl Link {
     }
 }
 
-const COMMIT: &str = "commit";
+pub(crate) const COMMIT: &str = "commit";
 
 impl Job {
     /// What is being done, to read after «could not».
@@ -111,16 +140,16 @@ impl Job {
             Self::Read(..) => "read records",
             Self::Scan { .. } => "scan records",
             Self::Commit(_) => COMMIT,
+            Self::Listen(..) => "listen for changes",
             Self::Raise(_) => "raise the epoch",
         }
     }
 
     /// What it means that no answer came.
     fn lost(&self) -> Fault {
-        let lost = Fault::no_answer("the connection to the server was lost");
         match self {
-            Self::Read(..) | Self::Scan { .. } => lost.of_question(),
-            Self::Commit(_) | Self::Raise(_) => lost,
+            Self::Read(..) | Self::Scan { .. } | Self::Listen(..) => connection_lost().of_question(),
+            Self::Commit(_) | Self::Raise(_) => connection_lost(),
         }
     }
 
@@ -130,6 +159,7 @@ impl Job {
         match self {
             Self::Read(_, answer) | Self::Scan { answer, .. } => drop(answer.send(Err(error))),
             Self::Commit(commit) => drop(commit.answer.send(Err(error))),
+            Self::Listen(_, answer) => drop(answer.send(Err(error))),
             Self::Raise(answer) => drop(answer.send(Err(error))),
         }
     }
@@ -138,14 +168,37 @@ impl Job {
     async fn carry_out(self, session: Session) -> Option<Fault> {
         let (doing, late) = (self.doing(), late(self.lost()));
         match self {
-            Self::Read(names, answer) => give(answer, doing, within(late, session.read(&names)).await),
+            Self::Read(names, answer) => give(answer, doing, read_within(&session, &names).await),
             Self::Scan { prefix, from, limit, answer } => {
                 give(answer, doing, within(late, session.scan(&prefix, &from, limit)).await)
             }
             Self::Commit(commit) => carry_out(vec![commit], session).await,
+            Self::Listen(topic, answer) => give(answer, doing, within(late, session.listen(&topic)).await),
             Self::Raise(answer) => give(answer, doing, within(late, session.raise_epoch()).await),
         }
     }
+}
+
+pub(crate) fn connection_lost() -> Fault {
+    Fault::no_answer("the connection to the server was lost")
+}
+
+/// Commits within the time that a request may take.
+pub(crate) async fn commit_within(
+    txns: &[Txn],
+    session: &Session,
+) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
+    within(late(Fault::no_answer("")), session.commit(txns)).await
+}
+
+/// What it means that a commit is missing from the answer.
+pub(crate) fn no_outcome() -> Result<Outcome, Fault> {
+    Err(Fault::no_answer("the server's answer says nothing of it"))
+}
+
+/// Reads records within the time that a request may take.
+pub(crate) async fn read_within(session: &Session, names: &[Name]) -> Result<Snapshot, Fault> {
+    within(late(connection_lost().of_question()), session.read(names)).await
 }
 
 /// What a request that got lost like this is if it was only late.
@@ -154,11 +207,10 @@ fn late(lost: Fault) -> Fault {
 }
 
 /// Commits these together and answers. Says what went wrong, if anything did with all of them.
-async fn carry_out(commits: Vec<Commit>, session: Session) -> Option<Fault> {
+pub(crate) async fn carry_out(commits: Vec<Commit>, session: Session) -> Option<Fault> {
     let (txns, answers): (Vec<_>, Vec<_>) =
         commits.into_iter().map(|commit| (commit.txn, commit.answer)).unzip();
-    let committed = within(late(Fault::no_answer("")), session.commit(&txns)).await;
-    match committed {
+    match commit_within(&txns, &session).await {
         Ok(outcomes) => {
             let given = answers.into_iter().zip(outcomes);
             given.fold(None, |fault, (answer, outcome)| give(answer, COMMIT, outcome).or(fault))
@@ -323,7 +375,20 @@ fn is_elsewhere(ended: &Result<Option<Fault>, JoinError>) -> bool {
 
 async fn connect(address: &Address, shared: &Arc<Shared>) -> Result<Connected, Fault> {
     let (sender, pushes) = mpsc::unbounded_channel();
-    let opening = Session::open(address, shared, sender);
+    let (session, rewound) = open_session(address, shared, Ears::Open, sender).await?;
+    if let Some(why) = rewound {
+        tracing::error!(store = address.location(), "{}", why.fault().why);
+    }
+    Ok(Connected { session, rewound, pushes })
+}
+
+/// Connects within the time that this may take.
+pub(crate) async fn open_session(
+    address: &Address,
+    shared: &Arc<Shared>,
+    ears: Ears,
+    pushes: UnboundedSender<PushInfo>,
+) -> Result<(Session, Option<Rewound>), Fault> {
     let late = || Fault {
         hint: match address.security {
             Security::Plain => "Check that the server runs and is not overloaded.",
@@ -334,11 +399,8 @@ async fn connect(address: &Address, shared: &Arc<Shared>) -> Result<Connected, F
         },
         ..Fault::unreachable(format!("no answer within {} s", CONNECT_LIMIT.as_secs()))
     };
-    let (session, rewound) = timeout(CONNECT_LIMIT, opening).await.unwrap_or_else(|_| Err(late()))?;
-    if let Some(why) = rewound {
-        tracing::error!(store = address.location(), "{}", why.fault().why);
-    }
-    Ok(Connected { session, rewound, pushes })
+    let opening = Session::open(address, shared, ears, pushes);
+    timeout(CONNECT_LIMIT, opening).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Looks after the connection: the answer says whether it is of use.

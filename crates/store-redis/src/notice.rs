@@ -1,10 +1,9 @@
 //! What the server pushes: which records a commit wrote, and that the connection is gone.
 
+use std::fmt::Write;
+
 use bell_store::Name;
 use redis::{PushInfo, PushKind, Value};
-
-/// Digits of the revision that a message starts with.
-const REVISION_DIGITS: usize = 16;
 
 /// Something that happened without being asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +21,7 @@ impl Notice {
     pub(crate) fn of(push: &PushInfo) -> Option<Self> {
         match push.kind {
             PushKind::Disconnection => Some(Self::Disconnected),
-            PushKind::Message => {
+            PushKind::Message | PushKind::PMessage => {
                 let Some(Value::BulkString(message)) = push.data.last() else { return Some(Self::Anything) };
                 Some(names(message).filter(|names| !names.is_empty()).map_or(Self::Anything, Self::Written))
             }
@@ -31,9 +30,15 @@ impl Notice {
     }
 }
 
-/// The names in a message: the revision, then for each its length, a colon and itself.
+/// Adds a name to a message: its length in bytes, a colon and itself.
+pub(crate) fn tell(message: &mut String, name: &str) {
+    // Writing to a string does not fail.
+    let _ = write!(message, "{}:{name}", name.len());
+}
+
+/// The names in a message.
 fn names(message: &[u8]) -> Option<Vec<Name>> {
-    let mut rest = std::str::from_utf8(message).ok()?.get(REVISION_DIGITS..)?;
+    let mut rest = std::str::from_utf8(message).ok()?;
     let mut names = Vec::new();
     while !rest.is_empty() {
         let (length, tail) = rest.split_once(':')?;
@@ -55,13 +60,15 @@ mod tests {
 
     #[test]
     fn written_names_are_read_whatever_is_in_them() {
-        let names = vec!["a:1".into(), "ä".into()];
-        assert_eq!(message("00000000000000123:a:12:ä"), Some(Notice::Written(names)));
+        let mut told = String::new();
+        ["a:1", "ä"].into_iter().for_each(|name| tell(&mut told, name));
+        assert_eq!(told, "3:a:12:ä");
+        assert_eq!(message(&told), Some(Notice::Written(vec!["a:1".into(), "ä".into()])));
     }
 
     #[test]
     fn a_message_without_names_or_one_that_makes_no_sense_means_anything() {
-        for text in ["0000000000000012", "12", "0000000000000012x", "00000000000000129:a", ""] {
+        for text in ["12", "x", "9:a", "1:", ""] {
             assert_eq!(message(text), Some(Notice::Anything), "{text}");
         }
     }

@@ -3,13 +3,14 @@
 //! One connection carries everything: many requests at a time, each one round trip, and what the server
 //! pushes. Requests that are dropped half-way have happened or not, never half.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
+use bell_store::topic::Topic;
 use bell_store::{Committed, Kind, Name, Outcome, Revision, Snapshot, Timestamp, Txn};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, Value, cmd};
@@ -39,6 +40,33 @@ pub(crate) struct Shared {
     seen: AtomicU64,
     /// Whether there was a store when we first connected. From then on a missing one is a lost one.
     attached: AtomicBool,
+    /// What somebody has watched, and whether it is listened to. Written down before it is asked for, so every
+    /// connection that is made from then on listens to it as well.
+    topics: Mutex<BTreeMap<Topic, Listened>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listened {
+    NotYet,
+    Always,
+}
+
+impl Shared {
+    /// Notes that this is to be listened to. Whether it is already.
+    pub(crate) fn wants(&self, topic: &Topic) -> bool {
+        *self.topics().entry(topic.clone()).or_insert(Listened::NotYet) == Listened::Always
+    }
+
+    fn topics(&self) -> MutexGuard<'_, BTreeMap<Topic, Listened>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether changes are heard of over a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ears {
+    Open,
+    Closed,
 }
 
 /// A connection with everything set up. Cheap to clone.
@@ -64,6 +92,7 @@ impl Session {
     pub(crate) async fn open(
         address: &Address,
         shared: &Arc<Shared>,
+        ears: Ears,
         pushes: UnboundedSender<PushInfo>,
     ) -> Result<(Self, Option<Rewound>), Fault> {
         let host = find::find(address).await?;
@@ -71,7 +100,6 @@ impl Session {
         let server = examine(&mut connection).await?;
         server.check()?;
         let digests = load_scripts(&mut connection).await?;
-        connection.subscribe(address.channel()).await.map_err(question)?;
         let known = Known {
             keys: address.keys(),
             channel: address.channel(),
@@ -81,6 +109,9 @@ impl Session {
             shared: Arc::clone(shared),
         };
         let session = Self { connection, known: Arc::new(known) };
+        if ears == Ears::Open {
+            session.listen_to_all().await?;
+        }
         let rewound = session.attach().await.map_err(Fault::of_question)?;
         Ok((session, rewound))
     }
@@ -90,13 +121,35 @@ impl Session {
         &self.known.server
     }
 
+    async fn listen_to_all(&self) -> Result<(), Fault> {
+        let channel = &self.known.channel;
+        self.connection.clone().subscribe(channel).await.map_err(question)?;
+        let topics: Vec<Topic> = self.known.shared.topics().keys().cloned().collect();
+        for topic in topics {
+            self.listen(&topic).await?;
+        }
+        Ok(())
+    }
+
+    /// Hears of changes in this topic from now on.
+    pub(crate) async fn listen(&self, topic: &Topic) -> Result<(), Fault> {
+        let (mut connection, channel) = (self.connection.clone(), &self.known.channel);
+        match topic {
+            Topic::One(topic) => connection.subscribe(batch::topic_channel(channel, topic)).await,
+            Topic::Everything => connection.psubscribe(pattern(channel)).await,
+        }
+        .map_err(question)?;
+        self.known.shared.topics().insert(topic.clone(), Listened::Always);
+        Ok(())
+    }
+
     async fn attach(&self) -> Result<Option<Rewound>, Fault> {
         let Known { server, shared, .. } = &*self.known;
         let reply = self
             .call(Script::Attach, |request| {
                 request.arg(&server.run).arg(&server.replication).arg(flag(server.promoted));
                 request.arg(flag(server.keeps_all())).arg(flag(self.known.is_replicated));
-                request.arg(self.seen_text()).arg(&self.known.channel);
+                request.arg(self.seen_text()).arg(batch::topic_channel(&self.known.channel, ""));
             })
             .await?;
         shared.attached.store(true, Ordering::Relaxed);
@@ -244,9 +297,8 @@ impl Session {
     fn add_txns(&self, request: &mut Cmd, txns: &[Txn]) {
         request.arg(batch::latest(txns)).arg(batch::max_lag_ms());
         request.arg(&self.known.server.run).arg(self.known.shared.seen.load(Ordering::Relaxed));
-        request.arg(&self.known.channel);
         for txn in txns {
-            batch::add(request, txn);
+            batch::add(request, txn, &self.known.channel);
         }
     }
 
@@ -292,6 +344,15 @@ async fn load_scripts(connection: &mut MultiplexedConnection) -> Result<Vec<Stri
     load.query_async(connection).await.map_err(question)
 }
 
+/// All channels of topics, as Redis writes patterns.
+fn pattern(channel: &str) -> String {
+    let escaped = channel.chars().flat_map(|char| {
+        let escape = matches!(char, '*' | '?' | '[' | ']' | '^' | '-' | '\\').then_some('\\');
+        escape.into_iter().chain([char])
+    });
+    escaped.chain(":*".chars()).collect()
+}
+
 fn question(error: redis::RedisError) -> Fault {
     Fault::from(error).of_question()
 }
@@ -308,4 +369,14 @@ fn flag(is: bool) -> &'static str {
 
 fn ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_with_special_characters_is_no_pattern() {
+        assert_eq!(pattern("{be*l[l]}:changes"), "{be\\*l\\[l\\]}:changes:*");
+    }
 }

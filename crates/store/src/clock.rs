@@ -10,6 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// A process in a time namespace of its own sees the same time as its neighbours outside: the
 /// namespace's offset is taken out, since both may share one store.
 pub fn boottime() -> Duration {
+    #[cfg(feature = "simulated")]
+    if let Some(machine) = crate::simulated::here() {
+        return machine.boottime();
+    }
     let time = clock_gettime(ClockId::Boottime);
     let seen = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0));
     seen.saturating_sub(*NAMESPACE_OFFSET)
@@ -18,6 +22,10 @@ pub fn boottime() -> Duration {
 /// The wall clock, as time since 1970: for showing moments to people and for giving a new store's clock
 /// a zero that reads well. Never compared with another host's.
 pub fn wall() -> Duration {
+    #[cfg(feature = "simulated")]
+    if let Some(machine) = crate::simulated::here() {
+        return machine.wall();
+    }
     let time = clock_gettime(ClockId::Realtime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

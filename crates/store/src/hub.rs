@@ -24,7 +24,8 @@ pub struct Hub {
 
 #[derive(Default)]
 struct Waiting {
-    wakers: HashMap<u64, oneshot::Sender<Wake>>,
+    /// In the order of their coming, which is the order in which they are woken.
+    wakers: BTreeMap<u64, oneshot::Sender<Wake>>,
     names: HashMap<Name, BTreeSet<u64>>,
     prefixes: BTreeMap<u64, String>,
 }
@@ -125,7 +126,7 @@ impl Waiting {
     }
 
     fn wake_all(&mut self, wake: Wake) {
-        for (_, waker) in self.wakers.drain() {
+        for (_, waker) in std::mem::take(&mut self.wakers) {
             let _ = waker.send(wake);
         }
     }

@@ -13,12 +13,14 @@
 //! | [`info`] | what a store promises, in words a program and a person can read |
 //! | [`clock`] | the one place that reads the machine's clocks |
 //! | [`hub`] | waking those who wait for a change |
+//! | [`topic`] | what changes are told under |
 //! | [`group`] | one thread that takes every waiting request into one commit |
 //! | [`doorbell`] | telling the other processes of this machine that something changed |
 //! | [`mount`] | what kind of file system a path is on |
 //! | [`presence`] | noticing at once that a process on this machine died |
 //! | [`memory`] | the store of one process |
 //! | [`layers`] | retry, time limit and metrics around any store |
+//! | `simulated` | a machine that exists only in a simulation (feature `simulated`) |
 //! | [`suite`] | the cases every store must pass |
 
 pub mod check;
@@ -33,7 +35,10 @@ pub mod memory;
 pub mod mount;
 pub mod presence;
 pub mod record;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 pub mod suite;
+pub mod topic;
 pub mod txn;
 
 pub use error::{Error, Kind, Result};

@@ -45,6 +45,15 @@ fn kind(path: &Path) -> io::Result<u32> {
 /// tmpfs and ramfs.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58F6];
 
+/// Bytes that are free for this user where `path` lies.
+///
+/// # Errors
+/// If the path can't be looked at.
+pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
+    let figures = rustix::fs::statvfs(path)?;
+    Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+}
+
 /// The numbers by which the kernel names its file systems (statfs(2)).
 const NETWORK: [(u32, &str); 15] = [
     (0x0000_517B, "smb"),

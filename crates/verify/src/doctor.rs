@@ -58,7 +58,9 @@ pub enum Level {
     Note,
     /// It can cost an outage, or is about to.
     Warning,
-    /// Two may hold one lock, or a fence may repeat.
+    /// Something can't work as it is.
+    Broken,
+    /// Two may hold one lock, or a fence may repeat; or others can read or change what is not theirs.
     Unsafe,
 }
 
@@ -69,6 +71,7 @@ impl Level {
             Self::Ok => "ok",
             Self::Note => "note",
             Self::Warning => "warning",
+            Self::Broken => "broken",
             Self::Unsafe => "unsafe",
         }
     }

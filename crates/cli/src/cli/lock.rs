@@ -131,8 +131,11 @@ pub(crate) struct BreakArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// What to lock, as scheme://name; several are taken together or not at all
-    #[arg(required = true, value_name = "KEY")]
+    #[arg(required_unless_present = "flock", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
+    /// Hold a real flock(2) on this file too, for scripts that know nothing else; without a KEY, it is the key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flock: Option<PathBuf>,
     /// How long the lock outlives a machine that dies; renewed every third of it [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) ttl: Option<String>,
@@ -154,6 +157,9 @@ pub(crate) struct RunArgs {
     /// Words that others see in `bell lock list` [default: the command's name]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
+    /// If the store does not answer, run the command without locks whose keys start with this; may be given several times
+    #[arg(long, value_name = "PREFIX", conflicts_with = "flock")]
+    pub(crate) fail_open: Vec<String>,
     /// The command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -180,18 +186,23 @@ signals are passed to it. If the lock is lost it gets TERM, then KILL, and the e
 ends the lock is free, even if processes that it started live on. If bell itself is killed, the lock is
 free at once where the store notices (see bell store info), and the command gets TERM.
 
+A store that does not answer is a refusal: nothing runs without its lock, unless --fail-open names the start of every key.
+Then the command runs without them, is told so by fence 0 (guards refuse it where anybody has written with a lock), and
+each time is said on stderr and counted (bell_fail_open_total).
+
 With --json a refusal is one JSON object on stdout; once the command has started stdout is its own, and
 what bell has to say is on stderr.
 
 Examples:
   bell lock run deploy://api-prod -- ./deploy.sh
   bell lock run -n -E 75 job:nightly -- nightly-report        skip it if it runs already
-  bell lock run -s -w 10s file:///srv/index -- search foo     together with other readers";
+  bell lock run -s -w 10s file:///srv/index -- search foo     together with other readers
+  bell lock run --flock /run/backup.lock -- ./backup.sh       also seen by flock(1) and pidfile tools";
 
 const ACQUIRE_EXAMPLES: &str = "\
 Each call is a session of its own, so two scripts never share a lock by accident, unless $BELL_SESSION (a
 token) or --session-file says which session asks. The token is kept for this user, so that release and
-renew find it; --json shows it.
+renew find it; --json shows it. Inside a run of an agent the run is the session: its locks end with it.
 
 Examples:
   bell lock acquire deploy://api-prod

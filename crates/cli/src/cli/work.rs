@@ -28,35 +28,12 @@ pub(crate) struct RunAgentArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunsArgs {
+    /// Only those of this agent
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct StatArgs {
-    /// The folder of the project
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
-}
-
-pub(super) const STAT_EXAMPLES: &str = "\
-Works while the daemon is down.
-
-Examples:
-  bell stat
-  bell stat projects/triage --json";
-
-#[derive(Args, Debug)]
-pub(crate) struct LogsArgs {
-    /// The run
-    pub(crate) run: String,
-    /// Go on while it runs
-    #[arg(short, long)]
-    pub(crate) follow: bool,
     /// The folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) project: PathBuf,
@@ -96,64 +73,33 @@ pub(crate) struct KillArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct WordArgs {
-    /// The words
-    pub(crate) text: String,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct CallArgs {
-    /// The agent to call
+pub(crate) struct ScaleArgs {
+    /// The agent
     pub(crate) agent: String,
-    /// What to tell it, as JSON
-    #[arg(long, value_name = "JSON")]
-    pub(crate) context: Option<String>,
-    /// Wait until it is done, and print what it returned
-    #[arg(long)]
-    pub(crate) wait: bool,
+    /// How many of it may run at once, or default: as its settings say
+    #[arg(value_name = "N|default")]
+    pub(crate) scale: String,
+    /// Why, for whoever wonders
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    pub(crate) reason: String,
     /// The folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) project: PathBuf,
 }
 
-pub(super) const STATUS_EXAMPLES: &str = "\
-Works inside a run. Exit codes: 0 noted, 3 this is no run, 6 nobody to tell, 7 the run has ended.
-
-Examples:
-  bell status 'reading issue 42'";
-
-pub(super) const RETURN_EXAMPLES: &str = "\
-Works inside a run. The last value counts; whoever called the agent gets it when the run has ended.
-
-Examples:
-  bell return '{\"merged\": true}'";
-
-pub(super) const RERUN_EXAMPLES: &str = "\
-Works inside a run by schedule or by hand: once it has completed, it is run again at once, max_reruns times in a row at
-most.
-
-Examples:
-  bell rerun";
-
-pub(super) const CALL_EXAMPLES: &str = "\
-Works inside a run. A busy agent queues the call. With --wait the exit code is 0 if it completed, 1 if it did not.
-
-Examples:
-  bell call reviewer --context '{\"number\": 42}' --wait";
-
 #[derive(Args, Debug)]
-pub(crate) struct QueueArgs {
+pub(crate) struct JobsArgs {
     /// The folder of the project
     #[arg(long, value_name = "DIR", default_value = ".", global = true)]
     pub(crate) project: PathBuf,
     #[command(subcommand)]
-    pub(crate) command: QueueCommand,
+    pub(crate) command: JobsCommand,
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum QueueCommand {
+pub(crate) enum JobsCommand {
     /// Show what waits, agent by agent
-    #[command(after_help = QUEUE_LIST_EXAMPLES)]
+    #[command(after_help = JOBS_LIST_EXAMPLES)]
     List,
     /// Show the jobs that were not done: failed, dropped, cleared
     #[command(after_help = UNDONE_EXAMPLES)]
@@ -197,33 +143,43 @@ The whole process tree gets TERM, and KILL after its grace; its locks are free w
 Examples:
   bell kill triage-3f2a9c01d4 --reason 'it goes in circles'";
 
-pub(super) const QUEUE_EXAMPLES: &str = "\
-Examples:
-  bell queue list
-  bell queue undone
-  bell queue replay 01a1e23044dc70d8b513fe9594f1c173";
+pub(super) const SCALE_EXAMPLES: &str = "\
+Counts on every node, whatever the settings of the agent say and however often the daemon starts again, until it is said
+otherwise. What runs goes on: with fewer, no new run begins until enough have ended. The scale of the whole project still holds.
+An agent that its settings disable gets no webhooks and no calls by this; bell run and its schedule work.
 
-const QUEUE_LIST_EXAMPLES: &str = "\
 Examples:
-  bell queue list
-  bell queue list --json";
+  bell scale triage 4 --reason 'a backlog of 300 issues'
+  bell scale triage 0
+  bell scale triage default";
+
+pub(super) const JOBS_EXAMPLES: &str = "\
+Examples:
+  bell jobs list
+  bell jobs undone
+  bell jobs replay 01a1e23044dc70d8b513fe9594f1c173";
+
+const JOBS_LIST_EXAMPLES: &str = "\
+Examples:
+  bell jobs list
+  bell jobs list --json";
 
 const UNDONE_EXAMPLES: &str = "\
 Examples:
-  bell queue undone
-  bell queue undone --json";
+  bell jobs undone
+  bell jobs undone --json";
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  bell queue replay 01a1e23044dc70d8b513fe9594f1c173";
+  bell jobs replay 01a1e23044dc70d8b513fe9594f1c173";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
-  bell queue cancel 01a1e23044dc70d8b513fe9594f1c173";
+  bell jobs cancel 01a1e23044dc70d8b513fe9594f1c173";
 
 const CLEAR_EXAMPLES: &str = "\
 Examples:
-  bell queue clear triage";
+  bell jobs clear triage";
 
 pub(super) const UP_EXAMPLES: &str = "\
 SIGTERM or Ctrl-C stops it: nothing new starts, and what runs may finish; a second one ends what runs. Killed without
@@ -244,11 +200,5 @@ Examples:
 pub(super) const RUNS_EXAMPLES: &str = "\
 Examples:
   bell runs
+  bell runs --agent triage
   bell runs --limit 100 --json";
-
-pub(super) const LOGS_EXAMPLES: &str = "\
-Works while the daemon is down, on the machine that the run was on.
-
-Examples:
-  bell logs triage-3f2a9c01d4
-  bell logs -f triage-3f2a9c01d4";

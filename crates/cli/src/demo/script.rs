@@ -1,4 +1,4 @@
-//! The four scenes.
+//! The scenes with processes that share locks and nothing else.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const AT_ONCE: Duration = Duration::ZERO;
 const PATIENTLY: Duration = Duration::from_secs(20);
 const LONG_TTL: Duration = Duration::from_secs(60);
 const SHORT_TTL: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-type Played = Result<(), String>;
+pub(super) type Played = Result<(), String>;
 
 /// Plays all scenes. Stops at the first in which something else happens than is told.
 pub(super) async fn play(story: &mut Story, coord: &Coord, url: &str, folder: &Path) -> Played {
@@ -149,6 +149,6 @@ fn fence(answer: &LockAnswer) -> Result<Fence, String> {
     answer.fence.ok_or_else(|| "a grant came without a fence".to_owned())
 }
 
-fn check(holds: bool, otherwise: impl FnOnce() -> String) -> Played {
+pub(super) fn check(holds: bool, otherwise: impl FnOnce() -> String) -> Played {
     if holds { Ok(()) } else { Err(otherwise()) }
 }

@@ -1,5 +1,6 @@
 //! `bell lock break`: takes a lock from whoever holds it.
 
+use bell_api::control::acts::BreakRequest;
 use bell_api::exit;
 use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
@@ -10,12 +11,12 @@ use bell_core::key::Key;
 use super::{show, user};
 use crate::answer::{self, Refusal};
 use crate::cli::BreakArgs;
-use crate::open::{Opened, Scene};
+use crate::desk::Desk;
 
 /// Bytes in a reason at the most: it is written into the record of every holder.
 const REASON_BYTES_MAX: usize = 500;
 
-pub(super) async fn break_lock(scene: &Scene, args: &BreakArgs) -> Result<u8, Refusal> {
+pub(super) async fn break_lock(desk: &Desk, args: &BreakArgs) -> Result<u8, Refusal> {
     let key = Key::parse(&args.key)?;
     if args.reason.trim().is_empty() || args.reason.len() > REASON_BYTES_MAX {
         return Err(Refusal::invalid(
@@ -23,36 +24,48 @@ pub(super) async fn break_lock(scene: &Scene, args: &BreakArgs) -> Result<u8, Re
             "Say in a few words why the lock is taken away: its holder will read it.",
         ));
     }
-    let opened = scene.open().await?;
-    let state = opened.coord.show(&key).await?;
-    if state.holders.is_empty() {
+    if desk.run().is_some() {
+        // An agent is refused, whatever it wants to break.
+        desk.store().await?;
+    }
+    let state = desk.show(&key).await?;
+    if state.holder.is_none() {
         return Err(Refusal::about(&key)(Denied::NotHeld));
     }
-    if args.yes { carry_out(scene, &opened, &key, args).await } else { rehearse(scene, &state) }
-}
-
-fn rehearse(scene: &Scene, state: &LockState) -> Result<u8, Refusal> {
-    let told = format!("nothing was done: {} would be taken from its holder", state.key);
-    let how = "Repeat the command with --yes to do it.".to_owned();
-    let answer = LockAnswer { message: Some(told), hint: Some(how), ..answer::state(state) };
-    let _ = scene.say.answer(&answer, || {
-        format!("would break:\n{}\nnothing was done; repeat with --yes to do it", show::lines(state))
-    });
+    if !args.yes {
+        return rehearse(desk, state);
+    }
+    let broken = carry_out(desk, &key, args).await?;
+    let held_by: Vec<String> = broken.holders().map(|(holder, _)| holder.who().to_string()).collect();
+    let _ = desk.say.answer(&broken, || format!("broke {key}: it was held by {}", held_by.join(", ")));
     Ok(exit::OK)
 }
 
-async fn carry_out(scene: &Scene, opened: &Opened, key: &Key, args: &BreakArgs) -> Result<u8, Refusal> {
+fn rehearse(desk: &Desk, state: LockAnswer) -> Result<u8, Refusal> {
+    let would = show::lines(&state);
+    let told = format!("nothing was done: {} would be taken from its holder", show::key_of(&state));
+    let how = "Repeat the command with --yes to do it.".to_owned();
+    let answer = LockAnswer { message: Some(told), hint: Some(how), waiters: Vec::new(), ..state };
+    let _ = desk
+        .say
+        .answer(&answer, || format!("would break:\n{would}\nnothing was done; repeat with --yes to do it"));
+    Ok(exit::OK)
+}
+
+async fn carry_out(desk: &Desk, key: &Key, args: &BreakArgs) -> Result<LockAnswer, Refusal> {
     let node = bell_locks::locks::this_process().node.unwrap_or_default();
     let by = format!("{} (uid {}) on {node}", user(), rustix::process::getuid().as_raw());
+    if let Some(client) = desk.gateway() {
+        let request = BreakRequest { key: key.to_string(), reason: args.reason.clone(), by: Some(by) };
+        return Ok(client.break_lock(&request).await?);
+    }
+    let opened = desk.store().await?;
     let broken = opened.coord.break_lock(key, &args.reason, &by).await.map_err(Refusal::about(key))?;
     let state = LockState { key: key.clone(), holders: broken.holders, waiting: Vec::new() };
-    let answer = LockAnswer {
+    Ok(LockAnswer {
         outcome: Outcome::Broken,
         waiting: None,
         hint: Some(Outcome::Broken.next().to_owned()),
         ..answer::state(&state)
-    };
-    let held_by: Vec<String> = state.holders.iter().map(|holder| holder.who.to_string()).collect();
-    let _ = scene.say.answer(&answer, || format!("broke {key}: it was held by {}", held_by.join(", ")));
-    Ok(exit::OK)
+    })
 }

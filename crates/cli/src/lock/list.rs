@@ -1,30 +1,25 @@
 //! `bell lock list`: the keys that are held or waited for.
 
 use bell_api::exit;
-use bell_api::lock::ListAnswer;
-use bell_api::outcome::Outcome;
-use bell_core::inspect::LockState;
+use bell_api::lock::{HolderAnswer, LockAnswer};
+use bell_core::lock::Fence;
 
 use super::prefix;
-use super::show::name;
-use crate::answer::{self, Refusal};
+use super::show::{key_of, length, name};
+use crate::answer::Refusal;
 use crate::cli::PrefixArgs;
-use crate::open::Scene;
+use crate::desk::Desk;
 use crate::say::clean;
-use crate::span::words;
 
 const HEAD: [&str; 7] = ["KEY", "HOLDER", "MODE", "FENCE", "HELD FOR", "TIME LEFT", "WAITING"];
 
-pub(super) async fn list(scene: &Scene, args: &PrefixArgs) -> Result<u8, Refusal> {
-    let opened = scene.open().await?;
-    let locks = opened.backend.list(&prefix(&args.prefix)).await?;
-    let found = locks.iter().map(answer::state).collect();
-    let answer = ListAnswer { outcome: Outcome::Listed, locks: found, more: false };
-    let _ = scene.say.answer(&answer, || table(&locks));
+pub(super) async fn list(desk: &Desk, args: &PrefixArgs) -> Result<u8, Refusal> {
+    let answer = desk.list(&prefix(&args.prefix)).await?;
+    let _ = desk.say.answer(&answer, || table(&answer.locks));
     Ok(exit::OK)
 }
 
-fn table(locks: &[LockState]) -> String {
+fn table(locks: &[LockAnswer]) -> String {
     if locks.is_empty() {
         return "nothing is held".to_owned();
     }
@@ -42,25 +37,26 @@ fn table(locks: &[LockState]) -> String {
 }
 
 /// One row for each holder; the first says how many wait.
-fn rows_of(state: &LockState) -> Vec<[String; 7]> {
-    let waiting = state.waiting.len().to_string();
-    if state.holders.is_empty() {
+fn rows_of(lock: &LockAnswer) -> Vec<[String; 7]> {
+    let waiting = lock.waiting.unwrap_or_default().to_string();
+    if lock.holder.is_none() {
         let none = || "-".to_owned();
-        return vec![[state.key.to_string(), none(), none(), none(), none(), none(), waiting]];
+        return vec![[key_of(lock), none(), none(), none(), none(), none(), waiting]];
     }
-    let row = |(i, holder): (usize, &bell_core::acquire::PublicHolder)| {
-        let fence = holder.fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
+    let row = |(i, (holder, fence)): (usize, (&HolderAnswer, Option<Fence>))| {
+        let fence = fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
         let waiting = if i == 0 { waiting.clone() } else { String::new() };
-        let (key, who, mode) = (state.key.to_string(), holder.who.to_string(), name(holder.mode).to_owned());
-        [key, who, mode, fence, words(holder.held), words(holder.left), waiting]
+        let (key, who, mode) = (key_of(lock), holder.who().to_string(), name(holder.mode).to_owned());
+        [key, who, mode, fence, length(holder.held_ms), length(holder.left_ms), waiting]
     };
-    state.holders.iter().enumerate().map(row).collect()
+    lock.holders().enumerate().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use bell_core::acquire::PublicHolder;
+    use bell_core::inspect::LockState;
     use bell_core::key::Key;
     use bell_core::lock::{Fence, Mode, Ttl};
     use bell_core::session::Identity;
@@ -78,7 +74,8 @@ mod tests {
             ttl: Ttl::DEFAULT,
         };
         let key = Key::parse("deploy://api-prod").unwrap();
-        let text = table(&[LockState { key, holders: vec![holder], waiting: Vec::new() }]);
+        let state = LockState { key, holders: vec![holder], waiting: Vec::new() };
+        let text = table(&[crate::answer::state(&state)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "KEY                HOLDER  MODE       FENCE  HELD FOR  TIME LEFT  WAITING");
         assert_eq!(lines[1], "deploy://api-prod  ci      exclusive  12     3s        1m         0");

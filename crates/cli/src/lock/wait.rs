@@ -3,56 +3,58 @@
 use std::time::Duration;
 
 use bell_api::exit;
+use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
-use bell_core::inspect::LockState;
 use bell_core::key::Key;
 use bell_store::clock::boottime;
 
-use crate::answer::{self, Refusal};
+use super::show::key_of;
+use crate::answer::Refusal;
 use crate::cli::WaitArgs;
+use crate::desk::Desk;
 use crate::interrupt::Interrupts;
-use crate::open::Scene;
 use crate::progress::Progress;
 use crate::span::{self, WITHOUT_LIMIT};
 
 /// A release is announced; a process that dies is not, so this looks now and then.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub(super) async fn wait(scene: &Scene, args: &WaitArgs) -> Result<u8, Refusal> {
+pub(super) async fn wait(desk: &Desk, args: &WaitArgs) -> Result<u8, Refusal> {
     let key = Key::parse(&args.key)?;
     let give_up = boottime() + span::wait(args.timeout.as_deref(), "--timeout", WITHOUT_LIMIT)?;
-    let opened = scene.open().await?;
     let mut interrupts = Interrupts::listen()?;
-    let mut progress = Progress::new(&scene.say);
+    let mut progress = Progress::new(&desk.say);
     loop {
         // Before looking: a change in between must not be missed.
-        let revision = opened.coord.revision().await?;
-        let state = opened.coord.show(&key).await?;
+        let revision = desk.revision().await?;
+        let shown = desk.show(&key).await?;
         let left = give_up.saturating_sub(boottime());
-        if state.holders.is_empty() {
+        if shown.holder.is_none() {
             drop(progress);
-            let _ = scene.say.answer(&answer::state(&state), || format!("{key} is free"));
+            let _ = desk.say.answer(&shown, || format!("{key} is free"));
             return Ok(exit::OK);
         }
         if left.is_zero() {
-            return Err(timed_out(&state));
+            return Err(timed_out(shown));
         }
-        progress.show(&state, None);
-        let runs_out = state.holders.iter().map(|holder| holder.left).max().unwrap_or_default();
-        let nap = LOOK_EVERY.min(left).min(runs_out + Duration::from_millis(1));
+        progress.show(&shown, None);
+        let runs_out = shown.holders().map(|(holder, _)| holder.left_ms).max().unwrap_or_default();
+        let nap = LOOK_EVERY.min(left).min(Duration::from_millis(runs_out + 1));
         tokio::select! {
-            changed = opened.coord.changed(key.as_str(), revision) => changed?,
+            changed = desk.changed(key.as_str(), revision) => changed?,
             () = tokio::time::sleep(nap) => {}
             stop = interrupts.next() => return Ok(stop.exit()),
         }
     }
 }
 
-fn timed_out(state: &LockState) -> Refusal {
-    let mut answer = answer::state(state);
-    let holder = state.holders.first().map_or_else(String::new, |holder| holder.who.to_string());
-    answer.outcome = Outcome::TimedOut;
-    answer.message = Some(format!("waited for {} until the time was up; it is held by {holder}", state.key));
-    answer.hint = Some("Wait longer with --timeout, or ask the holder.".to_owned());
-    Refusal(Box::new(answer))
+fn timed_out(shown: LockAnswer) -> Refusal {
+    let holder = shown.holder.as_ref().map_or_else(String::new, |holder| holder.who().to_string());
+    let message = format!("waited for {} until the time was up; it is held by {holder}", key_of(&shown));
+    Refusal(Box::new(LockAnswer {
+        outcome: Outcome::TimedOut,
+        message: Some(message),
+        hint: Some("Wait longer with --timeout, or ask the holder.".to_owned()),
+        ..shown
+    }))
 }

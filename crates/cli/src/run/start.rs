@@ -26,7 +26,7 @@ pub(crate) fn this_program(arguments: &[&str]) -> Command {
 }
 
 /// `command`, to be ended when this process dies.
-pub(super) fn bound_to_this_process(command: &[OsString]) -> Command {
+pub(crate) fn bound_to_this_process(command: &[OsString]) -> Command {
     let parent = std::process::id().to_string();
     let mut bound = this_program(&["__become", "--parent", &parent, "--"]);
     bound.args(command);

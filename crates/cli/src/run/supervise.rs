@@ -13,11 +13,11 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use super::child::{Child, Group, exit_code};
 use crate::answer::Refusal;
 use crate::interrupt::no_signals;
-use crate::open::Scene;
+use crate::say::Say;
 
 /// Runs until the command has ended. Answers its exit code, or that its lock was lost.
 pub(super) async fn supervise(
-    scene: &Scene,
+    say: &Say,
     mut child: Child,
     held: &[Held],
     grace: Duration,
@@ -31,12 +31,12 @@ pub(super) async fn supervise(
             Some((held, loss)) => lost(held, &loss),
         },
         Err(loss) => {
-            scene.say.talk("bell: the lock is lost: ending the command");
+            say.talk("bell: the lock is lost: ending the command");
             end(&mut child, grace, &mut signals).await;
             loss
         }
     };
-    Ok(scene.say.refuse_aside(&loss))
+    Ok(say.refuse_aside(&loss))
 }
 
 async fn until_ended_or_lost(

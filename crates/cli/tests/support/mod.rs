@@ -179,7 +179,14 @@ impl Running {
         let out = self.child.stdout.as_mut().unwrap();
         let mut line = Vec::new();
         let mut byte = [0];
-        while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        let patience = rustix::event::Timespec::try_from(PATIENCE).unwrap();
+        loop {
+            let mut wanted = [rustix::event::PollFd::new(out, rustix::event::PollFlags::IN)];
+            let said = rustix::event::poll(&mut wanted, Some(&patience)).unwrap();
+            assert!(said > 0, "gave up waiting for a line after {:?}", String::from_utf8_lossy(&line));
+            if out.read(&mut byte).unwrap() == 0 || byte[0] == b'\n' {
+                break;
+            }
             line.push(byte[0]);
         }
         String::from_utf8(line).unwrap()

@@ -156,7 +156,7 @@ impl Coord {
         Ok(self.store().changed(&Watch::Names(vec![(name, seen)])).await?)
     }
 
-    async fn one<T: DeserializeOwned>(&self, id: &RowId) -> Result<Option<(T, Version)>, Denied> {
+    pub(super) async fn one<T: DeserializeOwned>(&self, id: &RowId) -> Result<Option<(T, Version)>, Denied> {
         let name = self.space().row(id);
         let found = self.store().read(std::slice::from_ref(&name)).await?;
         self.clock().told(found.now);

@@ -1,5 +1,7 @@
-//! Records of the work as they are stored: JSON, but for what came with a trigger, which is kept as it came.
+//! Records of the work as they are stored: JSON, but for what came from outside, which is kept as it came: what came with a
+//! trigger, and the body of a delivery behind its line of JSON.
 
+use bell_core::work::delivery::Delivery;
 use bell_core::work::row::{Row, RowId};
 use bell_store::{Error, Kind, Name};
 
@@ -20,12 +22,23 @@ pub(crate) fn decode(id: &RowId, name: &Name, value: &[u8]) -> Result<Row, Error
         RowId::Delay(..) => Row::Delay(json(name, value)?),
         RowId::Undone(..) => Row::Undone(json(name, value)?),
         RowId::History(..) => Row::History(json(name, value)?),
+        RowId::Delivery(..) => Row::Delivery(Box::new(delivery(name, value)?)),
+        RowId::Seen(_) => Row::Seen(json(name, value)?),
     })
 }
 
 fn text(name: &Name, value: &[u8]) -> Result<String, Error> {
     String::from_utf8(value.to_vec())
         .map_err(|error| Error::new(Kind::Corrupt, format!("read the record {name}")).because(error))
+}
+
+/// A line of JSON, and the body behind it unless it was too large to keep.
+pub(crate) fn delivery(name: &Name, value: &[u8]) -> Result<Delivery, Error> {
+    // JSON on one line has no line break in it.
+    let end = value.iter().position(|byte| *byte == b'\n').unwrap_or(value.len());
+    let head: Delivery = json(name, &value[..end])?;
+    let body = value.get(end + 1..).unwrap_or_default();
+    Ok(Delivery { body: (body.len() == head.bytes).then(|| body.into()), ..head })
 }
 
 pub(crate) fn encode(row: &Row) -> Result<Vec<u8>, Denied> {
@@ -41,5 +54,12 @@ pub(crate) fn encode(row: &Row) -> Result<Vec<u8>, Denied> {
         Row::Delay(agent) => to_json(agent),
         Row::Undone(undone) => to_json(undone),
         Row::History(event) => to_json(event),
+        Row::Delivery(delivery) => {
+            let mut value = to_json(delivery)?;
+            value.push(b'\n');
+            value.extend_from_slice(delivery.body.as_deref().unwrap_or_default());
+            Ok(value)
+        }
+        Row::Seen(seen) => to_json(seen),
     }
 }

@@ -13,11 +13,11 @@ use bell_core::work::row::RowId;
 use bell_core::work::run::{End, Run, RunId};
 use bell_core::work::speak::{Asked, Heard, Word, kill, speak};
 use bell_store::{Name, Watch};
-use uuid::Uuid;
 
 use super::wall_now;
 use crate::Coord;
 use crate::denied::Denied;
+use crate::fresh;
 use crate::load::Loaded;
 use crate::session::{Keep, Session};
 
@@ -80,8 +80,7 @@ impl Coord {
                 node: node.to_owned(),
                 at: wall_now(),
             };
-            let done =
-                self.transact(Loaded::default(), &[], |view| claim(view, agent, &runner, caps)).await?;
+            let done = self.transact(Loaded::default(), |view| claim(view, agent, &runner, caps)).await?;
             match done.answer {
                 Claimed::Job { id, job } => {
                     let claim = Claim { id, job: *job, run, session };
@@ -128,7 +127,7 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn begin(&self, run: &RunId) -> Result<Begun, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), &[], |view| begin(view, run, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| begin(view, run, at)).await?.answer)
     }
 
     /// Ends a run: its locks, its session, its slot and its job in one commit. May be repeated.
@@ -157,13 +156,18 @@ impl Coord {
         run: &RunId,
         decide: impl Fn(&View, &[Key], Wall) -> Decided<(Option<Finished>, Changes)>,
     ) -> Result<Option<Finished>, Denied> {
-        let session = self.run(run).await?.map(|(run, _)| run.session);
+        let record = self.run(run).await?.map(|(record, _)| record);
+        let session = record.as_ref().map(|record| record.session.clone());
         let held = match &session {
             Some(session) => self.held_keys(session, KEYS_PER_COMMIT).await?,
             None => Vec::new(),
         };
+        let mut loaded = Loaded::default();
+        if let Some(record) = record.filter(|record| record.ended.is_none()) {
+            self.load(&mut loaded, &ends_with(run, record, &held)).await?;
+        }
         let at = wall_now();
-        let done = self.transact(Loaded::default(), &[], |view| decide(view, &held, at)).await?;
+        let done = self.transact(loaded, |view| decide(view, &held, at)).await?;
         if let (Some(Finished::Now { .. }), Some(session)) = (&done.answer, &session) {
             if held.len() == KEYS_PER_COMMIT {
                 self.end_by_id(session).await?;
@@ -185,7 +189,7 @@ impl Coord {
             return Err(Denied::Invalid(format!("{bytes} bytes are too much: {MAX_WORD_BYTES} is the most")));
         }
         let decide = |view: &View| speak(view, run, session.id(), word);
-        Ok(self.transact(Loaded::default(), &[], decide).await?.answer)
+        Ok(self.transact(Loaded::default(), decide).await?.answer)
     }
 
     /// Asks the supervisor of a run to end it.
@@ -193,7 +197,7 @@ impl Coord {
     /// # Errors
     /// If the store can't be reached.
     pub async fn kill(&self, run: &RunId, reason: &str) -> Result<Asked, Denied> {
-        Ok(self.transact(Loaded::default(), &[], |view| kill(view, run, reason)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| kill(view, run, reason)).await?.answer)
     }
 
     /// Returns when somebody wants the run to end, with their words, or when it has ended without its supervisor
@@ -216,6 +220,12 @@ impl Coord {
     }
 }
 
+/// What the end of a run rests on, to be read at once.
+fn ends_with(id: &RunId, run: Run, held: &[Key]) -> Missing {
+    let rows = [RowId::Run(id.clone()), RowId::Pool, RowId::Line(run.agent), RowId::Job(run.job)];
+    Missing { locks: held.iter().cloned().collect(), sessions: [run.session].into(), rows: rows.into() }
+}
+
 /// Can't be: its session was made a moment ago and is stored by the claim alone.
 fn stored_before() -> Denied {
     Denied::Invalid("the session of a new run was stored before".to_owned())
@@ -224,6 +234,6 @@ fn stored_before() -> Denied {
 /// A fresh name for a run: its agent's, and ten random digits. The commit that makes it expects that nobody has it.
 fn new_run(agent: &AgentName) -> RunId {
     // The random part of such an id stands at its end.
-    let random = Uuid::now_v7().simple().to_string().split_off(22);
+    let random = fresh::uuid().simple().to_string().split_off(22);
     RunId::from(format!("{agent}-{random}").as_str())
 }

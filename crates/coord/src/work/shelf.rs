@@ -1,10 +1,11 @@
-//! Cancelling, clearing, replaying, retrying; holding everything.
+//! Cancelling, clearing, replaying, retrying; holding everything; how many may run.
 
 use bell_core::time::Timestamp;
 use bell_core::work::agent::AgentName;
 use bell_core::work::finish::retry;
 use bell_core::work::job::JobId;
 use bell_core::work::pause::{Extent, pause, resume};
+use bell_core::work::scale::scale;
 use bell_core::work::shelve::{Moved, cancel, clear, replay};
 
 use super::wall_now;
@@ -22,7 +23,7 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn cancel(&self, job: &JobId) -> Result<Moved, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), &[], |view| cancel(view, job, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| cancel(view, job, at)).await?.answer)
     }
 
     /// Queues a job again that is over, if fewer than `size` wait.
@@ -31,7 +32,7 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn replay(&self, job: &JobId, size: u32) -> Result<Moved, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), &[], |view| replay(view, job, size, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| replay(view, job, size, at)).await?.answer)
     }
 
     /// Takes every job out of an agent's queue; each stays replayable.
@@ -42,13 +43,16 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn clear(&self, agent: &AgentName) -> Result<Vec<JobId>, Denied> {
         let mut all = Vec::new();
+        let mut acting = self.clone();
         loop {
             let at = wall_now();
-            let done = self.transact(Loaded::default(), &[], |view| clear(view, agent, at)).await?;
+            let done = acting.transact(Loaded::default(), |view| clear(view, agent, at)).await?;
             if done.answer.is_empty() {
                 return Ok(all);
             }
             all.extend(done.answer);
+            // However many commits it takes, it is one act.
+            acting = self.in_nobodys_name();
         }
     }
 
@@ -65,7 +69,7 @@ impl Coord {
             if page.now < due {
                 return Ok(Some(due));
             }
-            self.transact(Loaded::default(), &[], |view| retry(view, &job)).await?;
+            self.transact(Loaded::default(), |view| retry(view, &job)).await?;
         }
         Ok(page.more.then_some(page.now))
     }
@@ -76,7 +80,7 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn pause(&self, extent: &Extent, reason: &str) -> Result<bool, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), &[], |view| pause(view, extent, reason, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| pause(view, extent, reason, at)).await?.answer)
     }
 
     /// Lets the fleet or an agent go on. Whether it was held.
@@ -85,7 +89,16 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn resume_work(&self, extent: &Extent) -> Result<bool, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), &[], |view| resume(view, extent, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| resume(view, extent, at)).await?.answer)
+    }
+
+    /// Has so many of an agent run at the most, whatever its settings say; `None`: as they say. Whether that is new.
+    ///
+    /// # Errors
+    /// If the store can't be reached.
+    pub async fn scale(&self, agent: &AgentName, to: Option<u32>, reason: &str) -> Result<bool, Denied> {
+        let at = wall_now();
+        Ok(self.transact(Loaded::default(), |view| scale(view, agent, to, reason, at)).await?.answer)
     }
 }
 

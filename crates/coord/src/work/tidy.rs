@@ -1,4 +1,4 @@
-//! Forgetting what is old: history, ticks, and the jobs and runs that are over.
+//! Forgetting what is old: history, ticks, deliveries, and the jobs and runs that are over.
 
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
@@ -10,6 +10,7 @@ use crate::Coord;
 use crate::denied::Denied;
 use crate::load::decode;
 use crate::space::latest_first;
+use crate::work::rows;
 
 /// Rows forgotten in one go: each takes up to five records with it, and a commit takes 125.
 const BATCH: usize = 20;
@@ -43,7 +44,8 @@ impl Coord {
         Ok(count)
     }
 
-    /// Forgets ticks of an agent's schedule that were due before `cutoff`, a page of them.
+    /// Forgets ticks of an agent's schedule that were due before `cutoff`, a page of them. The latest is kept: it says
+    /// up to when the schedule has been decided, and may be a year ago.
     ///
     /// # Errors
     /// If the store can't be reached.
@@ -51,13 +53,34 @@ impl Coord {
         let prefix = self.space().kind(&format!("fire/{agent}/"));
         let from = format!("{prefix}{}", latest_first(cutoff));
         let page = self.store().scan(&prefix, &from, BATCH).await?;
-        let writes: Vec<(Name, Write)> =
-            page.records.keys().map(|name| (name.clone(), Write::Delete)).collect();
+        let latest = self.store().scan(&prefix, "", 1).await?.records.into_keys().next();
+        let old = page.records.keys().filter(|name| Some(*name) != latest.as_ref());
+        let writes: Vec<(Name, Write)> = old.map(|name| (name.clone(), Write::Delete)).collect();
         let count = writes.len();
         if count > 0 {
             self.store().commit(Txn { writes, ..Txn::default() }).await?;
         }
         Ok(count)
+    }
+
+    /// Forgets deliveries that came before `cutoff`, a page of them. One that is told again after that is new.
+    ///
+    /// # Errors
+    /// If the store can't be reached.
+    pub async fn forget_deliveries(&self, cutoff: Wall) -> Result<usize, Denied> {
+        let prefix = self.space().kind("delivery/");
+        let from = format!("{prefix}{}", latest_first(cutoff));
+        let page = self.store().scan(&prefix, &from, BATCH).await?;
+        let mut txn = Txn::default();
+        for (name, record) in &page.records {
+            let key = rows::delivery(name, &record.value)?.key;
+            txn.writes.push((name.clone(), Write::Delete));
+            txn.writes.push((self.space().row(&RowId::Seen(key)), Write::Delete));
+        }
+        if !page.records.is_empty() {
+            self.store().commit(txn).await?;
+        }
+        Ok(page.records.len())
     }
 
     async fn forget_job(&self, txn: &mut Txn, id: &JobId, cutoff: Wall) -> Result<(), Denied> {

@@ -59,21 +59,32 @@ pub enum Accepted {
 /// Jobs dropped for one: after a queue was made smaller, the rest leaves with the next ones.
 const MAX_DROPS: usize = 2;
 
-/// Offers taken on in one commit.
-pub const MAX_OFFERS: usize = 10;
-/// A job is written with its payload, its ticket and what leads to it only; a dropped one is deleted from its place,
-/// written, listed and noted. A commit takes 125 writes, and the queue itself is one of them.
-const _: () = assert!(MAX_OFFERS * (4 + MAX_DROPS * 4) < 125);
+/// Records that one offer may change: a job is written with its payload, its ticket and what leads to it only; a dropped
+/// one is deleted from its place, written, listed and noted.
+pub(super) const MAX_CHANGES: usize = 4 + MAX_DROPS * 4;
 
-/// Takes on jobs of one agent, in this order. Offers beyond the first [`MAX_OFFERS`] need another call.
+/// Records that one commit may change.
+const COMMIT: usize = 125;
+
+/// Offers taken on in one commit, at the most: as many as are written with three records each, beside the queue.
+pub const MAX_OFFERS: usize = 38;
+const _: () = assert!(1 + (MAX_OFFERS - 1) * 3 + MAX_CHANGES <= COMMIT);
+
+/// Takes on jobs of one agent, in this order: as many as fit into one commit. Offers beyond those that are answered
+/// need another call.
 ///
 /// # Errors
 /// What it has not seen yet.
 pub fn accept(view: &View, offers: &[Offer], room: Room) -> Decided<(Vec<Accepted>, Changes)> {
     let mut draft = Draft::new(view);
     draft.need_rows(offers.iter().take(MAX_OFFERS).flat_map(rests_on))?;
-    let accepted = offers.iter().take(MAX_OFFERS).map(|offer| draft.accept(offer, room));
-    let accepted = accepted.collect::<Decided<Vec<_>>>()?;
+    let mut accepted = Vec::new();
+    for offer in offers.iter().take(MAX_OFFERS) {
+        if draft.changed_rows() + MAX_CHANGES > COMMIT {
+            break;
+        }
+        accepted.push(draft.accept(offer, room)?);
+    }
     Ok((accepted, draft.into_changes()))
 }
 
@@ -89,6 +100,15 @@ impl Draft<'_> {
         if let Some(known) = self.known(offer)? {
             return Ok(Accepted::Duplicate(known));
         }
+        let accepted = self.queue(offer, room)?;
+        if let (Some(once), Accepted::Queued { .. }) = (&offer.once, &accepted) {
+            self.set_row(RowId::Once(once.clone()), Some(Row::Once(offer.id.clone())));
+        }
+        Ok(accepted)
+    }
+
+    /// Puts a job that is new at the end of its queue, if there is room.
+    pub(super) fn queue(&mut self, offer: &Offer, room: Room) -> Decided<Accepted> {
         let agent = &offer.spec.agent;
         let full = |line: Line| line.waiting >= room.size && line.waiting > 0;
         if room.overflow == Overflow::Reject && full(self.line(agent)?) {
@@ -105,9 +125,6 @@ impl Draft<'_> {
         let job = Job::new(offer.spec.clone(), offer.at, State::Queued { place });
         self.put(&offer.id, Job { once: offer.once.clone(), ..job });
         self.set_row(RowId::Payload(offer.id.clone()), Some(Row::Payload(offer.payload.clone())));
-        if let Some(once) = &offer.once {
-            self.set_row(RowId::Once(once.clone()), Some(Row::Once(offer.id.clone())));
-        }
         Ok(Accepted::Queued { ahead, dropped })
     }
 

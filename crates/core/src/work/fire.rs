@@ -36,6 +36,18 @@ pub enum Verdict {
     },
 }
 
+/// The reason of the record that says from when on a schedule counts.
+pub const FIRST_SEEN: &str = "the schedule is new: it counts from here";
+/// That record's place among the ticks: the oldest.
+const BEFORE_ALL: Wall = Wall(0);
+
+impl Fire {
+    /// Up to when the schedule has been decided, if this is the latest record, at `nominal`.
+    pub fn decided_until(&self, nominal: Wall) -> Wall {
+        if nominal == BEFORE_ALL { self.at } else { nominal }
+    }
+}
+
 /// What to do with a tick while the agent is busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,7 +110,7 @@ pub fn fire(
     if let Some(pause) = pool.pause_of(&tick.agent) {
         return Ok(skip(draft, tick, format!("paused: {}", pause.reason)));
     }
-    if caps.agent == 0 {
+    if caps.as_scaled(&pool, &tick.agent).agent == 0 {
         return Ok(skip(draft, tick, "the agent is disabled: its scale is 0".to_owned()));
     }
     if let Some(occupants) = caps.in_the_way(&pool, &tick.agent) {
@@ -131,6 +143,24 @@ pub fn miss(view: &View, tick: &Tick, reason: &str) -> Decided<(Fired, Changes)>
         Some(before) => Ok((Fired::Before(before.clone()), Changes::default())),
         None => Ok(skip(draft, tick, reason.to_owned())),
     }
+}
+
+/// Notes from when on a schedule counts, so that a tick that is missed before the first one fires is known to be
+/// missed. Nothing has happened, so history tells nothing of it.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn first_seen(view: &View, agent: &AgentName, at: Wall) -> Decided<(Fired, Changes)> {
+    let mut draft = Draft::new(view);
+    // One name for all: two nodes that see it at the same time must not count from two moments, or a tick between
+    // these is nobody's.
+    let id = (agent.clone(), BEFORE_ALL);
+    if let Some(before) = draft.get::<Fire>(&id)? {
+        return Ok((Fired::Before(before.clone()), Changes::default()));
+    }
+    let fire = Fire { at, verdict: Verdict::Skipped { reason: FIRST_SEEN.to_owned() } };
+    draft.put(&id, fire.clone());
+    Ok((Fired::Now(fire), draft.into_changes()))
 }
 
 /// Why a tick is left out while the agent is busy; `None`: it is queued.

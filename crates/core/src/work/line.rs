@@ -56,6 +56,9 @@ pub struct Pool {
     /// Agents of which nothing may start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paused_agents: BTreeMap<AgentName, Pause>,
+    /// Agents of which an operator has said how many may run, whatever their settings say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scales: BTreeMap<AgentName, Scale>,
 }
 
 impl Pool {
@@ -90,6 +93,17 @@ pub struct Pause {
     pub reason: String,
 }
 
+/// That an operator has said how many of an agent may run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scale {
+    /// So many; 0: none.
+    pub scale: u32,
+    /// Since when.
+    pub since: Wall,
+    /// In whose words.
+    pub reason: String,
+}
+
 /// How many may run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caps {
@@ -100,14 +114,22 @@ pub struct Caps {
 }
 
 impl Caps {
+    /// These, unless an operator has said otherwise of the agent.
+    #[must_use]
+    pub fn as_scaled(self, pool: &Pool, agent: &AgentName) -> Self {
+        let said = pool.scales.get(agent).map(|said| usize::try_from(said.scale).unwrap_or(usize::MAX));
+        Self { agent: said.unwrap_or(self.agent), ..self }
+    }
+
     /// Those in the way of one more run of `agent`; `None`: nobody.
     pub fn in_the_way(self, pool: &Pool, agent: &AgentName) -> Option<Vec<Slot>> {
+        let caps = self.as_scaled(pool, agent);
         let mine: Vec<Slot> = pool.slots_of(agent).cloned().collect();
-        if mine.len() >= self.agent {
+        if mine.len() >= caps.agent {
             return Some(mine);
         }
         // A record must stay far below the largest value a store takes.
-        let fleet = self.fleet.unwrap_or(MAX_SLOTS).min(MAX_SLOTS);
+        let fleet = caps.fleet.unwrap_or(MAX_SLOTS).min(MAX_SLOTS);
         (pool.slots.len() >= fleet).then(|| pool.slots.clone())
     }
 }

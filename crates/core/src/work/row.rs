@@ -4,9 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Wall;
 use super::agent::AgentName;
+use super::delivery::{Delivery, DeliveryKey};
 use super::fire::Fire;
 use super::job::{Fate, Job, JobId};
 use super::line::{Line, Place, Pool, Ticket};
+use super::receive::Seen;
 use super::run::{End, Run, RunId};
 use crate::time::Timestamp;
 use crate::view::{Decided, Draft};
@@ -36,6 +38,10 @@ pub enum RowId {
     Undone(Wall, JobId),
     /// Something that happened, the latest first.
     History(Wall, String),
+    /// A delivery from outside, the latest first.
+    Delivery(Wall, DeliveryKey),
+    /// That a delivery has come before.
+    Seen(DeliveryKey),
 }
 
 /// A record of the work.
@@ -63,6 +69,10 @@ pub enum Row {
     Undone(Undone),
     /// See [`RowId::History`].
     History(Event),
+    /// See [`RowId::Delivery`].
+    Delivery(Box<Delivery>),
+    /// See [`RowId::Seen`].
+    Seen(Seen),
 }
 
 /// That a job was not done.
@@ -130,6 +140,13 @@ pub enum What {
         /// In whose words; `None`: resumed.
         reason: Option<String>,
     },
+    /// An operator said how many of this agent may run.
+    Scaled {
+        /// So many; `None`: as many as its settings say.
+        scale: Option<u32>,
+        /// In whose words.
+        reason: String,
+    },
 }
 
 /// What follows from the end of a run.
@@ -180,6 +197,21 @@ typed!(Ticket, (AgentName, Place), |at| RowId::Ticket(at.0.clone(), at.1));
 typed!(Job, JobId, |id| RowId::Job(id.clone()));
 typed!(Run, RunId, |id| RowId::Run(id.clone()));
 typed!(Fire, (AgentName, Wall), |at| RowId::Fire(at.0.clone(), at.1));
+typed!(Seen, DeliveryKey, |key| RowId::Seen(key.clone()));
+
+/// As those above, in a box: it is much larger than the others.
+impl Typed for Delivery {
+    type Id = (Wall, DeliveryKey);
+    fn row_id(id: &Self::Id) -> RowId {
+        RowId::Delivery(id.0, id.1.clone())
+    }
+    fn of(row: &Row) -> Option<&Self> {
+        if let Row::Delivery(record) = row { Some(record) } else { None }
+    }
+    fn into_row(self) -> Row {
+        Row::Delivery(Box::new(self))
+    }
+}
 
 impl Draft<'_> {
     /// A record as this decision has left it.

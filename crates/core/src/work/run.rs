@@ -154,10 +154,10 @@ impl End {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Completed => "nothing to do",
-            Self::Failed { .. } => "look at its log (bell logs RUN), then replay it (bell queue replay JOB)",
+            Self::Failed { .. } => "look at its log (bell logs RUN), then replay it (bell jobs replay JOB)",
             Self::Crashed { .. } => "look at its log and at the machine's (out of memory?), then replay it",
             Self::Timeout => "raise `timeout` of the agent, or find out in its log what took so long",
-            Self::Killed { .. } => "replay it if it should be done after all (bell queue replay JOB)",
+            Self::Killed { .. } => "replay it if it should be done after all (bell jobs replay JOB)",
             Self::Interrupted => "it is done again if the agent's `retry` says so; otherwise replay it",
             Self::Lost => {
                 "its machine or supervisor died: it may have done part of its work; check, then replay it"

@@ -159,3 +159,21 @@ fn those_who_queue_at_the_same_moment_conflict_and_neither_is_lost() {
     world.queue(ask("bob", "r1", &["a"]));
     assert_eq!(world.waiters("a"), ["cid", "bob"]);
 }
+
+#[test]
+fn two_sessions_may_call_their_requests_the_same() {
+    let mut world = World::with(&["ann"]);
+    world.take(ask("ann", "1", &["a"]));
+    for name in ["bob", "cid", "dan"] {
+        world.mortal(name, TTL * 1_000);
+        world.queue(ask(name, "1", &["a"]));
+    }
+    assert_eq!(world.waiters("a"), ["bob", "cid", "dan"]);
+    assert_eq!(world.leave("cid", "1", &["a"]), Left::Gone);
+    assert_eq!(world.waiters("a"), ["bob", "dan"]);
+    world.release("ann", "a", None);
+    assert!(matches!(world.look_after("bob", "1", &["a"]), Waiting::Granted(_)));
+    assert!(matches!(world.look_after("dan", "1", &["a"]), Waiting::Queued(_)));
+    world.release("bob", "a", None);
+    assert_eq!(world.holders("a"), ["dan"]);
+}

@@ -115,7 +115,7 @@ fn what_was_held_before_keeps_its_fence_when_more_is_waited_for() {
     world.pass(TTL);
     let Waiting::Granted(both) = world.look_after("ann", "r3", &["a", "b"]) else { panic!("b is free") };
     assert_eq!((both[0].fence, both[0].since, both[0].already_held), (first.fence, first.since, true));
-    assert_eq!(both[0].expires, world.now + TTL);
+    assert_eq!(both[0].expires, world.now + TTL * 2, "the longer ttl stays");
     assert!(!both[1].already_held);
     assert!(matches!(world.leave("ann", "r3", &["a", "b"]), Left::Granted(leases) if leases.len() == 2));
 }

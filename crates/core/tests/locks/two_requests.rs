@@ -1,7 +1,8 @@
 //! L4 where one session asks for the same key several times at once.
 
-use bell_core::acquire::Acquired;
-use bell_core::keep::Waiting;
+use bell_core::acquire::{Acquire, Acquired};
+use bell_core::keep::{Kept, Waiting};
+use bell_core::lock::Ttl;
 
 use crate::support::names::{TTL, ask};
 use crate::support::talk::Vary;
@@ -67,4 +68,23 @@ fn to_share_first_and_to_exclude_later_behind_a_rival_is_a_cycle() {
     world.queue(ask("cid", "r3", &["a"]));
     let answer = world.acquire(ask("bob", "r4", &["a"]).waiting());
     assert!(matches!(answer, Acquired::Deadlock(_)), "{answer:?}");
+}
+
+#[test]
+fn taking_a_key_again_for_a_shorter_time_shortens_nothing() {
+    let mut world = World::with(&["ann"]);
+    let first = world.take(ask("ann", "r1", &["a"])).remove(0);
+    let short = Acquire { ttl: Ttl::MIN, ..ask("ann", "r2", &["a"]) };
+    let second = world.take(short).remove(0);
+    assert_eq!((second.ttl, second.expires), (first.ttl, first.expires));
+    let Kept::Renewed(renewed) = world.renew("ann", "a", None) else { panic!("it is held") };
+    assert_eq!(renewed.expires, world.now + TTL);
+}
+
+#[test]
+fn taking_a_key_again_for_a_longer_time_makes_it_last_longer() {
+    let mut world = World::with(&["ann"]);
+    world.take(Acquire { ttl: Ttl::MIN, ..ask("ann", "r1", &["a"]) });
+    let second = world.take(ask("ann", "r2", &["a"])).remove(0);
+    assert_eq!(second.expires, world.now + TTL);
 }

@@ -15,8 +15,10 @@ use bell_core::work::fire::{Fired, Overlap, Tick, fire};
 use bell_core::work::job::{Job, JobId, JobSpec, Rules, Trigger};
 use bell_core::work::line::{Caps, Slot};
 use bell_core::work::pause::{Extent, pause, resume};
+use bell_core::work::receive::{Receipt, Received, receive};
 use bell_core::work::row::{Row, RowId, What};
 use bell_core::work::run::{End, Run, RunId};
+use bell_core::work::scale::scale;
 use bell_core::work::shelve::{Moved, cancel, clear, replay};
 use bell_core::work::speak::{Asked, Heard, Word, kill, speak};
 
@@ -92,6 +94,14 @@ impl Desk {
 
     pub(crate) fn take_all(&mut self, offers: &[Offer], room: Room) -> Vec<Accepted> {
         self.decide(|view| accept(view, offers, room))
+    }
+
+    pub(crate) fn receive(&mut self, receipts: &[Receipt], ops: usize) -> Vec<Received> {
+        self.decide(|view| {
+            let (received, changes) = receive(view, receipts, ops)?;
+            assert!(changes.rows.len() <= ops, "{} records in one commit", changes.rows.len());
+            Ok((received, changes))
+        })
     }
 
     pub(crate) fn accept(&mut self, name: &str, trigger: Trigger, room: Room) -> JobId {
@@ -189,6 +199,11 @@ impl Desk {
     pub(crate) fn pause(&mut self, extent: &Extent) -> bool {
         let at = self.at();
         self.decide(|view| pause(view, extent, "lunch", at))
+    }
+
+    pub(crate) fn scale(&mut self, name: &str, to: Option<u32>) -> bool {
+        let at = self.at();
+        self.decide(|view| scale(view, &agent(name), to, "a rush", at))
     }
 
     pub(crate) fn resume(&mut self, extent: &Extent) -> bool {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod deliveries;
 mod desk;
 mod rules;
 mod walk;

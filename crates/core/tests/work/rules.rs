@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bell_core::work::accept::{Accepted, Overflow, Room};
 use bell_core::work::claim::{Begun, Claimed};
 use bell_core::work::finish::Finished;
-use bell_core::work::fire::{Fired, Overlap, Verdict};
+use bell_core::work::fire::{Fire, Fired, Overlap, Verdict};
 use bell_core::work::job::{Fate, Rules, State, Trigger};
 use bell_core::work::line::Caps;
 use bell_core::work::pause::Extent;
@@ -88,6 +88,27 @@ fn no_more_runs_of_an_agent_than_its_scale() {
     assert_eq!(slots.iter().map(|slot| &slot.run).collect::<Vec<_>>(), [&first, &second]);
     desk.finish(&first, End::Completed);
     assert!(desk.claim("a", caps).is_some());
+}
+
+#[test]
+fn what_an_operator_says_of_the_scale_counts_more_than_the_settings() {
+    let mut desk = Desk::default();
+    (0..4).for_each(|_| drop(desk.accept("a", manual(), WIDE)));
+    assert!(desk.scale("a", Some(2)));
+    assert!(!desk.scale("a", Some(2)), "it was so");
+    let first = desk.claim("a", ONE).unwrap().1;
+    desk.claim("a", ONE).unwrap();
+    assert!(matches!(desk.try_claim("a", MANY), Claimed::Occupied(_)));
+    assert!(desk.scale("a", Some(0)));
+    desk.finish(&first, End::Completed);
+    assert!(matches!(desk.try_claim("a", MANY), Claimed::Occupied(_)));
+    assert!(matches!(
+        desk.fire("a", 1, Overlap::Queue, MANY),
+        Fired::Now(Fire { verdict: Verdict::Skipped { .. }, .. })
+    ));
+    assert!(desk.scale("a", None));
+    assert!(!desk.scale("a", None), "it was so");
+    assert!(desk.claim("a", MANY).is_some());
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl Refusal {
 fn raise(guard: &mut File, fence: Fence) -> Result<(), Refusal> {
     let seen = read_fence(guard).map_err(Refusal::Io)?;
     match seen {
-        Some(seen) if seen > fence => Err(Refusal::Stale(Stale { given: fence, seen })),
+        Some(seen) if seen > fence => Err(Refusal::Stale(Stale::refuse(fence, seen))),
         Some(seen) if seen == fence => Ok(()),
         _ => store(guard, fence).map_err(Refusal::Io),
     }

@@ -103,7 +103,7 @@ pub fn highest(folder: &Path, remote: &str, resource: &Key) -> Result<Option<Fen
 
 fn check(given: Fence, seen: &Seen) -> Result<(), Stale> {
     match seen.fence {
-        Some(seen) if seen > given => Err(Stale { given, seen }),
+        Some(seen) if seen > given => Err(Stale::refuse(given, seen)),
         _ => Ok(()),
     }
 }

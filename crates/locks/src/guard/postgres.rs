@@ -94,7 +94,7 @@ pub async fn check(transaction: &Transaction<'_>, resource: &str, fence: Fence) 
     match checked {
         Ok(_) => Ok(()),
         Err(error) => Err(seen(&error)
-            .map_or(GuardError::Postgres(error), |seen| GuardError::Stale(Stale { given: fence, seen }))),
+            .map_or(GuardError::Postgres(error), |seen| GuardError::Stale(Stale::refuse(fence, seen)))),
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn set(
     request.arg(SET).arg(2).arg(fence_key(key)).arg(key).arg(fence.0).arg(value);
     match request.query_async::<()>(connection).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(seen(&error).map_or(error.into(), |seen| Stale { given: fence, seen }.into())),
+        Err(error) => Err(seen(&error).map_or(error.into(), |seen| Stale::refuse(fence, seen).into())),
     }
 }
 

@@ -69,7 +69,7 @@ pub fn check(transaction: &Transaction<'_>, resource: &str, fence: Fence) -> Res
         return Ok(());
     }
     let seen: i64 = transaction.query_row(SEEN, [resource], |row| row.get(0))?;
-    Err(Stale { given: fence, seen: Fence(seen.unsigned_abs()) }.into())
+    Err(Stale::refuse(fence, Fence(seen.unsigned_abs())).into())
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl StoreGuard {
                 Some(record) => {
                     let seen = guarded(record)?.fence;
                     if fence < seen {
-                        return Err(Stale { given: fence, seen }.into());
+                        return Err(Stale::refuse(fence, seen).into());
                     }
                     Expect::At(record.version)
                 }

@@ -6,8 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Length, OnStop, StoreUrl, Zone};
-use crate::secret::SecretRefs;
+use super::{Length, OnStop, StoreUrl, WebhookSource, Zone};
 
 /// The settings of a project: `config.toml` in its folder.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -101,48 +100,42 @@ impl Default for Local {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gateway {
-    /// The port; 0 takes a free one.
+    /// The port; 0 takes a free one. So does 8080, with a warning, if somebody has it.
     pub port: u16,
     /// The address. Default: 127.0.0.1, which only this machine can reach.
     pub bind: IpAddr,
+    /// Must be true for an address that other machines can reach.
+    pub expose: bool,
+    /// Further names that the gateway is called by, as a proxy before it has. Requests for others are refused.
+    pub hosts: Vec<String>,
+    /// Who may read `/metrics`: `key` (any API key) or `open` (whoever reaches the port).
+    pub metrics: MetricsAccess,
+}
+
+/// Who may read `/metrics`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricsAccess {
+    /// Who has an API key.
+    #[default]
+    Key,
+    /// Whoever reaches the port.
+    Open,
+}
+
+impl Gateway {
+    /// The port of whoever does not choose one.
+    pub const PORT: u16 = 8080;
 }
 
 impl Default for Gateway {
     fn default() -> Self {
-        Self { port: 8080, bind: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+        Self {
+            port: Self::PORT,
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            expose: false,
+            hosts: Vec::new(),
+            metrics: MetricsAccess::default(),
+        }
     }
-}
-
-/// Where deliveries come from.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookSource {
-    /// How deliveries are signed, and what is in them.
-    #[serde(rename = "type")]
-    pub kind: WebhookKind,
-    /// The secret that they are signed with: `env:NAME`, `file:PATH`, or a name in `.bell/secrets`. Several are
-    /// accepted while one replaces the other.
-    pub secret: SecretRefs,
-}
-
-/// A kind of webhook.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum WebhookKind {
-    /// GitHub
-    Github,
-    /// Sentry
-    Sentry,
-    /// Linear
-    Linear,
-    /// Mintlify
-    Mintlify,
-    /// Slack
-    Slack,
-    /// Discord
-    Discord,
-    /// Standard Webhooks
-    StandardWebhooks,
-    /// Any service that signs the body with HMAC-SHA256.
-    Hmac,
 }

@@ -24,18 +24,20 @@ pub struct Given<'a> {
     pub prompt: &'a str,
     /// The agent's folder, as the agent sees it.
     pub agent_dir: &'a Path,
+    /// The model, if the agent asks for one.
+    pub model: Option<&'a str>,
     /// The MCP server, if the agent gets one.
     pub mcp: Option<McpServer<'a>>,
 }
 
-/// An MCP server for one run.
+/// An MCP server for one run: `bell mcp`, and what it needs to know.
 #[derive(Clone)]
 pub struct McpServer<'a> {
-    /// Where it is.
+    /// Where the run is served.
     pub url: &'a str,
     /// Who is asking. Secret.
     pub token: &'a str,
-    /// Bellwether's own command, for agents that rather start a server than connect to one.
+    /// Bellwether's own command.
     pub bell: &'a Path,
 }
 
@@ -79,19 +81,30 @@ impl Preset {
             let error = Error::new(Kind::Invalid, "give the agent a prompt with NUL in it");
             return Err(error.hint("Give binary data by file."));
         }
+        if given.model.is_some() && self.model.is_none() {
+            // Better not at all than with another model than the one that was asked for.
+            let error = Error::new(Kind::Invalid, format!("tell {} which model to use", self.about));
+            return Err(
+                error.hint("Take `model` out of the agent's settings, or write a preset with [model].")
+            );
+        }
         let words = Words::of(given);
         let mut files = vec![AgentFile { name: PROMPT_FILE.to_owned(), content: given.prompt.to_owned() }];
         let mut env: Vec<(String, String)> = fill_all(&self.env, &words);
+        let model = self.model.as_ref().filter(|_| given.model.is_some());
+        env.extend(model.into_iter().flat_map(|model| fill_all(&model.env, &words)));
         let mcp = self.mcp.as_ref().filter(|_| given.mcp.is_some());
         if let Some(mcp) = mcp {
             env.extend(fill_all(&mcp.env, &words));
             files.extend(config(mcp, &words)?);
         }
-        let argv = self.argv.iter().flat_map(|argument| match (argument.as_str(), mcp) {
-            ("{prompt}", _) => vec![prompt_argument(given.prompt, &words)],
-            ("{mcp}", None) => Vec::new(),
-            ("{mcp}", Some(mcp)) => mcp.argv.iter().map(|argument| words.fill(argument)).collect(),
-            (argument, _) => vec![words.fill(argument)],
+        let filled =
+            |argv: Option<&Vec<String>>| argv.into_iter().flatten().map(|word| words.fill(word)).collect();
+        let argv = self.argv.iter().flat_map(|argument| match argument.as_str() {
+            "{prompt}" => vec![prompt_argument(given.prompt, &words)],
+            "{model}" => filled(model.map(|model| &model.argv)),
+            "{mcp}" => filled(mcp.map(|mcp| &mcp.argv)),
+            argument => vec![words.fill(argument)],
         });
         let stdin = match self.prompt {
             PromptBy::Stdin => Stdin::Text(given.prompt.to_owned()),
@@ -111,9 +124,10 @@ impl Words {
     fn of(given: &Given<'_>) -> Self {
         let prompt_file = given.agent_dir.join(PROMPT_FILE);
         let mut pairs = vec![("{prompt_file}", prompt_file.display().to_string())];
+        pairs.extend(given.model.map(|model| ("{model_name}", model.to_owned())));
         if let Some(mcp) = &given.mcp {
             pairs.push(("{mcp_config}", given.agent_dir.join(MCP_FILE).display().to_string()));
-            pairs.push(("{mcp_url}", mcp.url.to_owned()));
+            pairs.push(("{url}", mcp.url.to_owned()));
             pairs.push(("{token}", mcp.token.to_owned()));
             pairs.push(("{bell}", mcp.bell.display().to_string()));
         }
@@ -176,8 +190,8 @@ mod tests {
     use crate::presets::Presets;
 
     fn given(prompt: &str) -> Given<'_> {
-        let mcp = McpServer { url: "http://127.0.0.1:1/mcp", token: "canary", bell: Path::new("/bin/bell") };
-        Given { prompt, agent_dir: Path::new("/run/agent"), mcp: Some(mcp) }
+        let mcp = McpServer { url: "unix:/run/bell.sock", token: "canary", bell: Path::new("/bin/bell") };
+        Given { prompt, agent_dir: Path::new("/run/agent"), model: Some("large"), mcp: Some(mcp) }
     }
 
     fn render(name: &str, given: &Given<'_>) -> Rendered {
@@ -190,30 +204,33 @@ mod tests {
         let table = [
             (
                 "aider",
-                "aider --yes-always --no-stream --no-pretty --no-check-update --message-file /run/agent/prompt.md",
+                "aider --yes-always --no-stream --no-pretty --no-check-update --model large --message-file /run/agent/prompt.md",
             ),
             (
                 "claude",
-                "claude -p --mcp-config /run/agent/mcp.json --strict-mcp-config --allowedTools Bash,Edit,Write,mcp__bell --output-format stream-json --verbose",
+                "claude -p --model large --mcp-config /run/agent/mcp.json --strict-mcp-config --allowedTools Bash,Edit,Write,mcp__bell --output-format stream-json --verbose",
             ),
             (
                 "codex",
-                "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --json -c mcp_servers.bell.url=\"http://127.0.0.1:1/mcp\" -c mcp_servers.bell.bearer_token_env_var=\"BELL_TOKEN\" -",
+                "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --json --model large -c mcp_servers.bell.command=\"/bin/bell\" -c mcp_servers.bell.args=[\"mcp\"] -c mcp_servers.bell.env_vars=[\"BELL_URL\", \"BELL_TOKEN\"] -",
             ),
             (
                 "copilot",
-                "copilot -p PROMPT --allow-all-tools --trust-folder --additional-mcp-config @/run/agent/mcp.json",
+                "copilot -p PROMPT --allow-all-tools --trust-folder --model large --additional-mcp-config @/run/agent/mcp.json",
             ),
-            ("gemini", "gemini --yolo --skip-trust -o stream-json -p PROMPT"),
+            ("gemini", "gemini --yolo --skip-trust -o stream-json --model large -p PROMPT"),
             (
                 "goose",
                 "goose run --no-session --no-profile --with-builtin developer --with-extension /bin/bell mcp --output-format stream-json -i -",
             ),
-            ("opencode", "opencode run --auto --format json PROMPT"),
-            ("pi", "pi -p --mode json --no-session --approve --mcp-config /run/agent/mcp.json PROMPT"),
+            ("opencode", "opencode run --auto --format json --model large PROMPT"),
+            (
+                "pi",
+                "pi -p --mode json --no-session --approve --model large --mcp-config /run/agent/mcp.json PROMPT",
+            ),
             (
                 "qwen",
-                "qwen --auth-type openai --yolo --mcp-config /run/agent/mcp.json --output-format stream-json PROMPT",
+                "qwen --auth-type openai --yolo --model large --mcp-config /run/agent/mcp.json --output-format stream-json PROMPT",
             ),
         ];
         for (name, expected) in table {
@@ -223,28 +240,28 @@ mod tests {
 
     #[test]
     fn each_mcp_configuration_has_the_shape_its_program_reads() {
-        let url = "http://127.0.0.1:1/mcp";
-        let headers = serde_json::json!({"Authorization": "Bearer canary"});
+        let (bell, args) = ("/bin/bell", ["mcp"]);
+        let env = serde_json::json!({"BELL_URL": "unix:/run/bell.sock", "BELL_TOKEN": "canary"});
         let table = [
             (
                 "claude",
                 serde_json::json!({"mcpServers": {"bell":
-                {"type": "http", "url": url, "headers": headers, "alwaysLoad": true}}}),
+                {"type": "stdio", "command": bell, "args": args, "env": env, "alwaysLoad": true}}}),
             ),
             (
                 "copilot",
                 serde_json::json!({"mcpServers": {"bell":
-                {"type": "http", "url": url, "headers": headers, "tools": ["*"]}}}),
+                {"type": "local", "command": bell, "args": args, "env": env, "tools": ["*"]}}}),
             ),
             (
                 "gemini",
                 serde_json::json!({"mcpServers": {"bell":
-                {"httpUrl": url, "headers": headers, "trust": true}}}),
+                {"command": bell, "args": args, "env": env, "trust": true}}}),
             ),
             (
                 "opencode",
                 serde_json::json!({"mcp": {"bell":
-                {"type": "remote", "url": url, "oauth": false, "headers": headers}}}),
+                {"type": "local", "command": [bell, "mcp"], "environment": env, "enabled": true}}}),
             ),
         ];
         for (name, expected) in table {
@@ -266,7 +283,7 @@ mod tests {
     #[test]
     fn without_a_server_nothing_of_it_is_left() {
         for name in Presets::built_in().unwrap().names() {
-            let rendered = render(name, &Given { mcp: None, ..given("x") });
+            let rendered = render(name, &Given { model: None, mcp: None, ..given("x") });
             assert!(!rendered.argv.iter().any(|argument| argument.contains(['{', '}'])), "{name}");
             assert_eq!(rendered.files.len(), 1, "{name}");
         }
@@ -274,13 +291,22 @@ mod tests {
 
     #[test]
     fn a_prompt_stays_what_it_is_whatever_it_looks_like() {
-        for prompt in ["$(touch /tmp/x); `id`", "{token} {mcp_url} {mcp}", "--help", "a\nb"] {
+        for prompt in ["$(touch /tmp/x); `id`", "{token} {url} {mcp}", "--help", "a\nb"] {
             let rendered = render("opencode", &given(prompt));
             assert_eq!(rendered.argv.last().unwrap().trim_start_matches(' '), prompt);
-            assert_eq!(rendered.argv.len(), 6);
+            assert_eq!(rendered.argv.len(), 8);
             assert_eq!(render("claude", &given(prompt)).stdin, Stdin::Text(prompt.to_owned()));
         }
         assert_eq!(render("opencode", &given("--help")).argv.last().unwrap(), " --help");
+    }
+
+    #[test]
+    fn a_program_that_takes_no_model_is_not_run_with_another_one() {
+        let mut presets = Presets::built_in().unwrap();
+        presets.add("own", "about = \"mine\"\nargv = [\"mine\"]\nprompt = \"stdin\"").unwrap();
+        let error = presets.get("own").unwrap().render(&given("x")).unwrap_err();
+        assert!(error.to_string().contains("which model"), "{error}");
+        assert_eq!(render("goose", &given("x")).env.get("GOOSE_MODEL"), Some("large"));
     }
 
     #[test]

@@ -16,8 +16,10 @@ const CPU_MERCY_SECONDS: u64 = 5;
 /// There is no limit on address space: runtimes reserve much more of it than they ever use. And none on
 /// processes: the kernel counts those per user, over all runs.
 pub(super) fn apply(limits: &Limits) -> Result<()> {
-    if let Some(count) = limits.open_files {
-        set(Resource::Nofile, "open files", count, count)?;
+    match (limits.open_files, limits.usual_open_files) {
+        (Some(count), _) => set(Resource::Nofile, "open files", count, count)?,
+        (None, Some(usual)) => set(Resource::Nofile, "open files", usual, u64::MAX)?,
+        (None, None) => {}
     }
     if let Some(seconds) = limits.cpu_seconds {
         set(Resource::Cpu, "processor time", seconds, seconds + CPU_MERCY_SECONDS)?;

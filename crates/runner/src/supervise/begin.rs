@@ -15,14 +15,11 @@ use crate::container;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launch, Limits, Privileges, Stdin};
 use crate::process::Stat;
-use crate::run_dir::{RunDir, STDIN, WORKTREE};
+use crate::run_dir::{ENGINE_ENV, RunDir, STDIN, WORKTREE};
 use crate::stage::{Input, Stage};
 use crate::state::State;
-use crate::tool;
+use crate::tool::{self, Ready};
 use crate::worktree;
-
-/// The environment of a container, as its engine reads it.
-const ENV_FILE: &str = "container.env";
 
 /// An agent that runs.
 pub(super) struct Begun {
@@ -34,13 +31,18 @@ pub(super) struct Begun {
     pub(super) err: pipe::Receiver,
 }
 
+/// Starts the process that will be the agent, and lets it get ready.
+pub(super) fn ready(children: &mut Children, launch: &Launch, group: Option<&Group>) -> Result<Ready> {
+    tool::ready(children, group.map(Group::path), Some(&launch.nonce))
+}
+
 /// Starts the agent and says so in `state.json`.
 pub(super) async fn begin(
     children: &mut Children,
     dir: &RunDir,
     launch: &Launch,
     state: &mut State,
-    group: Option<&Group>,
+    ready: Ready,
 ) -> Result<Begun> {
     let agent_dir = launch.agent_dir();
     make_folder(launch, &agent_dir)?;
@@ -51,9 +53,9 @@ pub(super) async fn begin(
         make_folder(launch, &dir.path(WORKTREE))?;
         worktree::make(children, launch, worktree).await?;
     }
-    let stage = stage(dir, launch, group)?;
+    let stage = stage(dir, launch)?;
     state.started_ms = Some(now_ms());
-    let started = tool::start(children, &stage).await.inspect_err(|_| state.started_ms = None)?;
+    let started = ready.start(&stage).await.inspect_err(|_| state.started_ms = None)?;
     let pid = started.pid.as_raw_nonzero().get();
     // It has not been waited for, so even one that is over already is still listed.
     let agent = Stat::of(pid).map(|stat| stat.identity);
@@ -62,7 +64,7 @@ pub(super) async fn begin(
     Ok(Begun { pid: started.pid, out: started.out, err: started.err })
 }
 
-fn stage(dir: &RunDir, launch: &Launch, group: Option<&Group>) -> Result<Stage> {
+fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
     let stdin = match &launch.stdin {
         Stdin::Null => Input::Null,
         Stdin::File(path) => Input::Theirs(path.clone()),
@@ -78,13 +80,12 @@ fn stage(dir: &RunDir, launch: &Launch, group: Option<&Group>) -> Result<Stage> 
         user: launch.user.clone(),
         privileges: launch.privileges,
         landlock: launch.landlock.clone(),
-        cgroup: group.map(|group| group.path().to_owned()),
     };
     let Some(wanted) = &launch.container else { return Ok(stage) };
     // The client is ours: what holds for the agent holds inside, by the engine's hand.
-    dir.write_private(ENV_FILE, container::env_file(&stage.env)?.as_bytes())?;
+    dir.write_private(ENGINE_ENV, container::env_file(&stage.env)?.as_bytes())?;
     Ok(Stage {
-        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENV_FILE))?,
+        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV))?,
         cwd: launch.agent_dir(),
         env: marked(wanted.engine_env.clone(), launch),
         limits: Limits::default(),

@@ -72,3 +72,11 @@ fn nice() -> std::process::Command {
     #[expect(clippy::disallowed_methods, reason = "a test asks how nice it is itself")]
     std::process::Command::new("nice")
 }
+
+#[tokio::test]
+async fn who_needs_more_open_files_than_is_usual_can_have_them() {
+    let run = Run::of("ulimit -Sn; ulimit -Sn 90; ulimit -Sn");
+    let run = run.with(|launch| launch.limits.usual_open_files = Some(80));
+    run.end().await;
+    assert_eq!(run.out(), "80\n90\n");
+}

@@ -1,6 +1,6 @@
 -- Makes the store if there is none, and judges whether it may have gone back. ARGV: 1 run, 2 replication id, 3
 -- whether the server was promoted, 4 whether it keeps all it acknowledges, 5 whether it has replicas, 6 highest
--- revision this client has seen (or ''), 7 channel.
+-- revision this client has seen (or ''), 7 a channel.
 
 local run, replication, promoted, durable, replicated, seen = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 

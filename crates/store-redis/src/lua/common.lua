@@ -6,8 +6,9 @@ local PER_MS = 1024
 -- How far past the last recorded time a client's word is taken after the server's clock went back.
 local MAX_WITNESSED_MS = 5000
 
+-- Whole numbers only. As an integer: printing a double takes several times as long.
 local function text(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 local function server_ms()

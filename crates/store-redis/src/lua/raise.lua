@@ -17,7 +17,8 @@ local highest = math.max(store.revision, tonumber(ARGV[5]) or 0)
 local epoch = math.max(server_ms(), store.now, math.floor(highest / PER_MS) + MARGIN_MS)
 store.revision = epoch * PER_MS
 
-redis.call('PUBLISH', ARGV[6], string.format('%016.0f', store.revision))
+-- Nothing in particular: everybody looks.
+redis.call('PUBLISH', ARGV[6], '')
 redis.call('HSET', KEYS[1], 'format', FORMAT, 'run', ARGV[1], 'replication', ARGV[2], 'durable', ARGV[3],
   'replicated', ARGV[4], 'epoch', text(epoch), 'revision', text(store.revision), 'last_ms', text(store.now),
   'offset_ms', text(store.repaired or store.offset))

@@ -4,6 +4,7 @@
 
 mod batches;
 mod clock;
+mod express;
 mod nodes;
 mod processes;
 mod reconnect;

@@ -83,19 +83,24 @@ impl Store for Metered {
     }
 
     async fn read(&self, names: &[Name]) -> Result<Snapshot> {
-        self.measured(Op::Read, self.inner.read(names)).await
+        let answer = self.measured(Op::Read, self.inner.read(names)).await?;
+        Ok(self.metrics.handed_out(answer))
     }
 
     async fn scan(&self, prefix: &str, from: &str, limit: usize) -> Result<Snapshot> {
-        self.measured(Op::Scan, self.inner.scan(prefix, from, limit)).await
+        let answer = self.measured(Op::Scan, self.inner.scan(prefix, from, limit)).await?;
+        Ok(self.metrics.handed_out(answer))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome> {
         let outcome = self.measured(Op::Commit, self.inner.commit(txn)).await?;
-        if let Outcome::Conflict(_) = outcome {
-            self.metrics.conflicts.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(outcome)
+        Ok(match outcome {
+            Outcome::Conflict(current) => {
+                self.metrics.conflicts.fetch_add(1, Ordering::Relaxed);
+                Outcome::Conflict(self.metrics.handed_out(current))
+            }
+            committed => committed,
+        })
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {
@@ -116,6 +121,7 @@ impl Store for Metered {
 pub struct Metrics {
     ops: [Counters; Op::ALL.len()],
     conflicts: AtomicU64,
+    records: AtomicU64,
 }
 
 impl Metrics {
@@ -128,6 +134,16 @@ impl Metrics {
     /// Commits that conflicted. They are answers, not errors, and show how contended the records are.
     pub fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
+    }
+
+    /// Records that came with answers: what a caller looks through grows with this, not with its requests.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
+    fn handed_out(&self, answer: Snapshot) -> Snapshot {
+        self.records.fetch_add(answer.records.len() as u64, Ordering::Relaxed);
+        answer
     }
 
     fn of(&self, op: Op) -> &Counters {

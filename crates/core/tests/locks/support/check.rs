@@ -49,7 +49,7 @@ pub(crate) fn state(world: &World) -> Checked {
 }
 
 fn queue_agrees_with_sessions(world: &World, key: &Key, lock: &Lock) -> Checked {
-    let requests: BTreeSet<_> = lock.queue.iter().map(|waiter| &waiter.request).collect();
+    let requests: BTreeSet<_> = lock.queue.iter().map(|waiter| (&waiter.session, &waiter.request)).collect();
     demand(requests.len() == lock.queue.len(), "storage", || format!("a request is queued twice: {lock:?}"))?;
     for waiter in &lock.queue {
         let Some(session) = world.session(&waiter.session) else { continue };
@@ -107,7 +107,7 @@ pub(crate) fn commit(before: &World, decision: &Decision, after: &World) -> Chec
         }
         (Op::Acquire(ask), Answer::Acquired(Acquired::Busy(_))) => {
             let queues = after.locks.values().flat_map(|stored| &stored.1.queue);
-            let trace = queues.filter(|waiter| waiter.request == ask.request).count();
+            let trace = queues.filter(|waiter| waiter.is(&ask.session, &ask.request)).count();
             demand(trace == 0, "L5", || format!("{ask:?} left a trace"))
         }
         _ => Ok(()),
@@ -133,10 +133,10 @@ fn holder_is_alive(before: &World, after: &World, decision: &Decision, lease: &H
 }
 
 fn nobody_is_overtaken(before: &World, key: &Key, was: &Lock, is: &Lock, lease: &Holder) -> Checked {
-    let place = was.queue.iter().position(|waiter| waiter.request == lease.request);
+    let place = was.queue.iter().position(|waiter| waiter.is(&lease.session, &lease.request));
     for waiter in &was.queue[..place.unwrap_or(was.queue.len())] {
         let clash = waiter.session != lease.session && !waiter.mode.coexists(lease.mode);
-        let waits_on = is.queue.iter().any(|other| other.request == waiter.request);
+        let waits_on = is.queue.iter().any(|other| other.is(&waiter.session, &waiter.request));
         demand(!(clash && waits_on && before.is_live_waiter(waiter)), "L6", || {
             format!("{} overtook {} on {key}", lease.session, waiter.session)
         })?;
@@ -148,11 +148,11 @@ fn nobody_is_overtaken(before: &World, key: &Key, was: &Lock, is: &Lock, lease: 
 /// there before.
 fn queue_keeps_its_order(before: &World, key: &Key, was: &Lock, is: &Lock) -> Checked {
     let live = was.queue.iter().filter(|waiter| before.is_live_waiter(waiter));
-    let places = live.map(|old| is.queue.iter().position(|waiter| waiter.request == old.request));
+    let places = live.map(|old| is.queue.iter().position(|waiter| waiter.is(&old.session, &old.request)));
     let places: Vec<usize> = places.flatten().collect();
     let stood = |waiter: &Waiter| {
         let held = was.held_by(&waiter.session).is_some_and(|lease| before.is_live_lease(lease));
-        held || was.queue.iter().any(|w| w.request == waiter.request || w.session == waiter.session)
+        held || was.queue.iter().any(|w| w.session == waiter.session)
     };
     let newcomer = is.queue.iter().position(|waiter| !stood(waiter));
     let in_front = places.iter().all(|place| newcomer.is_none_or(|new| *place < new));

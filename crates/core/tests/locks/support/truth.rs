@@ -98,7 +98,7 @@ impl World {
     /// Whether nothing keeps a request in a queue from being granted on all its keys.
     pub(crate) fn could_be_granted(&self, waiter: &Waiter) -> bool {
         let is_open = |lock: &Lock| {
-            let place = lock.queue.iter().position(|other| other.request == waiter.request);
+            let place = lock.queue.iter().position(|other| other.is(&waiter.session, &waiter.request));
             place.is_none_or(|place| self.in_the_way(lock, place).is_empty())
         };
         self.is_live_waiter(waiter) && self.locks.values().all(|stored| is_open(&stored.1))

@@ -138,7 +138,10 @@ impl Model {
             let held = self.holds.iter_mut().find(|hold| hold.session == want.session && hold.key == *key);
             granted.push((*key, held.as_ref().is_some_and(|hold| hold.request != want.request)));
             match held {
-                Some(hold) => (hold.expires, hold.ttl) = (expires, want.ttl),
+                Some(hold) => {
+                    hold.ttl = hold.ttl.max(want.ttl);
+                    hold.expires = self.now + hold.ttl;
+                }
                 None => self.holds.push(Hold {
                     session: want.session,
                     key: *key,

@@ -1,0 +1,101 @@
+"""Where a client looks for its gateway, and what it shows to whom."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bellwether import BellError, Invalid, LockBusy, Unauthorized, Unreachable
+from bellwether.address import Access, Address, find, of_project, of_run
+from bellwether.errors import refusal
+
+
+class Addresses(unittest.TestCase):
+    def test_every_kind_is_read(self) -> None:
+        self.assertEqual(Address.parse("unix:/run/bell.sock").path, "/run/bell.sock")
+        for url, host, port in (
+            ("http://127.0.0.1:8080", "127.0.0.1:8080", 8080),
+            ("http://[::1]:8080/", "[::1]:8080", 8080),
+            ("https://bell.example", "bell.example:443", 443),
+        ):
+            address = Address.parse(url)
+            self.assertEqual((address.host_header, address.port), (host, port))
+            self.assertEqual(address.tls, url.startswith("https"))
+
+    def test_what_is_no_address_is_refused(self) -> None:
+        wrong = ["", "unix:", "unix:bell.sock", "ftp://host:1", "http://", "http://a b:1", "http://h:1/x", "http://h:x"]
+        for url in [*wrong, "http://user:pass@h:1", "http://h:1?q", "http://h:1\r\nX: y"]:
+            with self.subTest(url), self.assertRaises(Invalid):
+                Address.parse(url)
+
+    def test_a_key_that_would_become_a_header_is_refused_and_not_shown(self) -> None:
+        for wrong in ("", "a b", "canary\r\nX: y", "clé"):
+            with self.assertRaises(Unauthorized) as refused:
+                Access.of("http://h:1", wrong)
+            self.assertNotIn("canary", str(refused.exception))
+        self.assertNotIn("canary", repr(Access.of("http://h:1", "canary")))
+
+
+class Finding(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = TemporaryDirectory(prefix="bell-python-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / ".bell").mkdir()
+        (self.folder / "agents").mkdir()
+
+    def told(self, **said: str) -> None:
+        (self.folder / ".bell/gateway.json").write_text(json.dumps(said))
+        (self.folder / ".bell/api-key").write_text("bell_first_00\n")
+
+    def test_what_is_given_counts_most_and_gets_no_token_of_a_run(self) -> None:
+        run = {"BELL_URL": "unix:/run/desk.sock", "BELL_TOKEN": "token"}
+        self.assertEqual(find(environment=run), of_run(run))
+        given = find("http://h:1", "key", run)
+        self.assertEqual((given.address.url, given.secret), ("http://h:1", "key"))
+        with self.assertRaises(Unauthorized):
+            find("http://h:1", None, run)
+        with self.assertRaises(Unreachable):
+            of_run({"BELL_URL": "unix:/run/desk.sock"})
+
+    def test_a_gateway_of_the_environment_needs_a_key(self) -> None:
+        named = {"BELL_GATEWAY": "http://h:1"}
+        with self.assertRaises(Unauthorized):
+            find(environment=named)
+        self.assertEqual(find(environment={**named, "BELL_API_KEY": "key"}).secret, "key")
+        self.assertEqual(find(key="mine", environment={**named, "BELL_API_KEY": "key"}).secret, "mine")
+
+    def test_a_project_is_found_from_below(self) -> None:
+        self.told(url="http://127.0.0.1:8080", socket=str(self.folder / "none.sock"))
+        found = of_project(self.folder / "agents")
+        self.assertEqual((found.address.url, found.secret), ("http://127.0.0.1:8080", "bell_first_00"))
+
+    def test_the_socket_is_preferred_where_it_can_be_opened(self) -> None:
+        (self.folder / "bell.sock").touch()
+        self.told(url="http://127.0.0.1:8080", socket=str(self.folder / "bell.sock"))
+        self.assertEqual(of_project(self.folder, "mine").address.url, f"unix:{self.folder}/bell.sock")
+
+    def test_a_project_without_a_gateway_or_a_key_is_told_from_each_other(self) -> None:
+        with self.assertRaisesRegex(Unreachable, "gateway.json"):
+            of_project(self.folder)
+        self.told(url="http://127.0.0.1:8080")
+        (self.folder / ".bell/api-key").unlink()
+        with self.assertRaisesRegex(Unauthorized, "api-key"):
+            of_project(self.folder)
+        for nonsense in ("{", "[]", "{}"):
+            (self.folder / ".bell/gateway.json").write_text(nonsense)
+            with self.assertRaisesRegex(Unreachable, "gateway.json"):
+                of_project(self.folder, "key")
+
+
+class Refusals(unittest.TestCase):
+    def test_each_word_has_its_class_and_a_new_word_is_still_an_error(self) -> None:
+        busy = refusal({"outcome": "busy", "message": "it is held", "hint": "Skip it."})
+        self.assertIsInstance(busy, LockBusy)
+        self.assertEqual(str(busy), "it is held. Skip it.")
+        new = refusal({"outcome": "eclipsed"})
+        self.assertIs(type(new), BellError)
+        self.assertEqual(new.outcome, "eclipsed")
+        self.assertIn("eclipsed", str(new))

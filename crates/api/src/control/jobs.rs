@@ -1,0 +1,131 @@
+//! What waits, and what was not done.
+
+use bell_core::work::agent::AgentName;
+use bell_core::work::job::{Fate, JobId, Trigger};
+use bell_core::work::run::RunId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shape::{FateShape, TriggerShape};
+use crate::outcome::Outcome;
+
+/// What waits, agent by agent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct QueuesAnswer {
+    /// `listed`.
+    pub outcome: Outcome,
+    /// Every queue that there has been.
+    pub queues: Vec<Queue>,
+}
+
+/// The queue of an agent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Queue {
+    /// Whose it is.
+    #[schemars(with = "String")]
+    pub agent: AgentName,
+    /// How many wait.
+    pub waiting: u32,
+    /// The first of them, in order, a thousand at the most.
+    #[schemars(with = "Vec<String>")]
+    pub jobs: Vec<JobId>,
+    /// Why nothing of it may start, if it or the fleet is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+}
+
+/// Asks for jobs that were not done.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UndoneQuery {
+    /// From where an earlier answer ended: its `next`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// At most so many; a thousand, if nothing is said, which is also the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// Jobs that were not done, the latest first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UndoneAnswer {
+    /// `listed`.
+    pub outcome: Outcome,
+    /// The jobs.
+    pub undone: Vec<UndoneLine>,
+    /// Where the rest begins, if there is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A job that was not done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UndoneLine {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub job: JobId,
+    /// Whose it was.
+    #[schemars(with = "String")]
+    pub agent: AgentName,
+    /// Since when.
+    pub at_ms: u64,
+    /// What became of it.
+    #[schemars(with = "FateShape")]
+    pub fate: Fate,
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// In the queue of its agent.
+    Queued,
+    /// It failed, and will be queued again.
+    Delayed,
+    /// Being done.
+    Running,
+    /// Nothing more will happen, unless somebody replays it.
+    Over,
+}
+
+/// Asks where a job stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobQuery {
+    /// Answers when it is over, or after so many milliseconds; one call waits 55 s at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// One job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobAnswer {
+    /// `listed`; `waiting`, if a wait for its end is not over.
+    pub outcome: Outcome,
+    /// Its name.
+    #[schemars(with = "String")]
+    pub job: JobId,
+    /// Whose it is.
+    #[schemars(with = "String")]
+    pub agent: AgentName,
+    /// Why there is one.
+    #[schemars(with = "TriggerShape")]
+    pub trigger: Trigger,
+    /// When it was accepted.
+    pub accepted_ms: u64,
+    /// Where it stands.
+    pub state: JobState,
+    /// Who does it, or did it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub run: Option<RunId>,
+    /// How many runs it has had.
+    pub runs: u32,
+    /// What became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FateShape>")]
+    pub fate: Option<Fate>,
+    /// What its latest run returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<String>,
+}

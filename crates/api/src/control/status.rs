@@ -1,0 +1,148 @@
+//! How a fleet stands, agent by agent.
+
+use bell_core::work::agent::AgentName;
+use bell_core::work::run::RunId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+
+/// Asks how the fleet stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatusQuery {
+    /// Only this agent, and the locks that its runs have to do with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// How a fleet stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StatusAnswer {
+    /// `listed`.
+    pub outcome: Outcome,
+    /// Daemons that are there, on any machine.
+    pub daemons: usize,
+    /// What runs, in the whole fleet.
+    pub running: usize,
+    /// What has ended without a word, and is ended as lost by the next daemon that looks.
+    pub lost: usize,
+    /// How many may run in the whole fleet; absent: as many as the agents allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<u32>,
+    /// What waits, of the agents that are told.
+    pub waiting: u32,
+    /// Why nothing may start, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+    /// Mistakes in the files of the project.
+    pub broken: usize,
+    /// The agents.
+    pub agents: Vec<AgentStatus>,
+    /// Keys that are held or waited for, a hundred at the most.
+    pub locks: Vec<LockStatus>,
+    /// Whether there are more locks than are told.
+    pub more_locks: bool,
+}
+
+/// How an agent stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentStatus {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub agent: AgentName,
+    /// How many of it may run at once; 0: it is disabled.
+    pub scale: u32,
+    /// That an operator has said so, if one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled: Option<Scaled>,
+    /// How many of it run.
+    pub running: usize,
+    /// Its runs, by name.
+    #[schemars(with = "Vec<String>")]
+    pub runs: Vec<RunId>,
+    /// How many of its jobs wait.
+    pub waiting: u32,
+    /// How many may wait.
+    pub queue_size: u32,
+    /// Why nothing of it may start, if it is paused by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+    /// Its schedule, as written, with its time zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// When its schedule fires next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The next five times it fires.
+    pub fires: Vec<String>,
+}
+
+/// That an operator has said how many of an agent may run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Scaled {
+    /// How many its settings say.
+    pub default: u32,
+    /// Since when.
+    pub since_ms: u64,
+    /// In whose words.
+    pub reason: String,
+}
+
+/// A key that is held or waited for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LockStatus {
+    /// The key.
+    pub key: String,
+    /// Who holds it; the first of those who share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// The run of the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The fence of the holder's lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+    /// How long it has been held, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ms: Option<u64>,
+    /// How many share it beside the holder.
+    pub shared_with: usize,
+    /// How many wait for it.
+    pub waiting: usize,
+}
+
+/// The agents of a project.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentsAnswer {
+    /// `listed`.
+    pub outcome: Outcome,
+    /// The agents that can be run, by name.
+    pub agents: Vec<AgentShown>,
+}
+
+/// One agent of a project.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentAnswer {
+    /// `listed`.
+    pub outcome: Outcome,
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: AgentShown,
+}
+
+/// An agent: what it is for, and how it stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentShown {
+    /// How it stands.
+    #[serde(flatten)]
+    pub status: AgentStatus,
+    /// What it is for, as its `SKILL.md` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How long a run of it may take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Sources of webhooks that it listens to.
+    pub webhooks: Vec<String>,
+}

@@ -1,0 +1,366 @@
+//! Whom the commands of operators ask: the project's store itself, or a gateway that answers for it.
+//!
+//! A command reads its line, asks here, and shows the answer. Which of the two it was makes no difference to it: both give
+//! the types of `bell_api::control`.
+//!
+//! | asked for | asked |
+//! | --- | --- |
+//! | `--url`, else `--store`, else `BELL_GATEWAY`, else `BELL_STORE` | whatever that names |
+//! | none of them, and the project's daemon answers on its socket | the daemon |
+//! | none of them, and it does not, or its key is not ours to read | the store that the project names |
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bell_api::control::acts::{
+    DoneAnswer, KillRequest, PauseRequest, ResumeRequest, ScaleRequest, SimpleRequest, TriggerAnswer,
+    TriggerRequest,
+};
+use bell_api::control::deliveries::{
+    DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryQuery, DeliveryShown, RedeliverRequest,
+};
+use bell_api::control::feed::EventsQuery;
+use bell_api::control::history::{HistoryAnswer, HistoryQuery};
+use bell_api::control::jobs::{JobAnswer, QueuesAnswer, UndoneAnswer, UndoneQuery};
+use bell_api::control::runs::{RunsAnswer, RunsQuery};
+use bell_api::control::status::{StatusAnswer, StatusQuery};
+use bell_api::control::why::WhyAnswer;
+use bell_api::outcome::Outcome;
+use bell_client::Client;
+use bell_control::history::is_project;
+use bell_control::place::{Place, store_url};
+use bell_control::{Control, Who};
+use bell_coord::Coord;
+use bell_locks::open::{open_store, redacted};
+use bell_project::load::Loaded;
+
+use crate::answer::Refusal;
+use crate::check::open_project;
+use crate::cli::Globals;
+use crate::events::Coming;
+use crate::open;
+
+/// How long a daemon of this machine may take to say that it is there. One that is stopped never does.
+const THERE_WITHIN: Duration = Duration::from_secs(2);
+/// Bytes in the file of a key: a key has a hundred.
+const KEY_BYTES_MAX: u64 = 4_096;
+
+/// What the command line and the environment say about whom to ask.
+pub(crate) struct Reach {
+    /// A gateway.
+    url: Option<String>,
+    /// By the command line, and not by the environment.
+    is_named: bool,
+    key_file: Option<PathBuf>,
+    /// A store.
+    pub(crate) store: Option<String>,
+}
+
+impl Reach {
+    /// Reads both. What is said on the command line counts more than what the environment says.
+    pub(crate) fn of(globals: &Globals) -> Self {
+        let url = globals.gateway.clone();
+        let url = if globals.store.is_some() { url } else { url.or_else(|| variable("BELL_GATEWAY")) };
+        let store = if url.is_some() { None } else { open::given(globals.store.clone()) };
+        Self { url, is_named: globals.gateway.is_some(), key_file: globals.key_file.clone(), store }
+    }
+
+    /// Whether the command line names a gateway; the environment may.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
+    /// The gateway that was named, if one was.
+    pub(crate) fn gateway(&self) -> Result<Option<Client>, Refusal> {
+        let Some(url) = &self.url else { return Ok(None) };
+        let key = match &self.key_file {
+            Some(path) => read_key(path)?,
+            None => variable("BELL_API_KEY").ok_or_else(|| {
+                Refusal::new(
+                    Outcome::Unauthorized,
+                    format!("could not ask {url}: no key is given"),
+                    "Name the file of a key with --key-file, or set BELL_API_KEY; bell keys add makes one.",
+                )
+            })?,
+        };
+        let client = Client::new(url, &key.trim().to_owned().into()).map_err(|failure| {
+            Refusal::invalid(
+                failure.to_string(),
+                "Write the address like http://127.0.0.1:8080 or unix:/srv/fleet/.bell/bell.sock, and the key as it was \
+                 shown when it was made.",
+            )
+        })?;
+        Ok(Some(client))
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn read_key(path: &Path) -> Result<String, Refusal> {
+    let unusable = |why: String| {
+        Refusal::new(
+            Outcome::Unauthorized,
+            format!("could not use the key in {}: {why}", path.display()),
+            "Name a file that has nothing but a key in it; .bell/api-key of a project is one.",
+        )
+    };
+    let about = std::fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
+    if !about.is_file() || about.len() > KEY_BYTES_MAX {
+        return Err(unusable("it is no file with a key".to_owned()));
+    }
+    std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))
+}
+
+/// What a command needs beside jobs and runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing.
+    Work,
+    /// Locks, wherever the project keeps them.
+    Locks,
+    /// Locks, also where there is no project.
+    LocksAnywhere,
+}
+
+/// Whom a command asks.
+pub(crate) struct Fleet {
+    whom: Whom,
+    /// Who asks, as the environment has it.
+    user: String,
+    /// The store behind it, where that is known.
+    store: Option<String>,
+}
+
+enum Whom {
+    Here(Box<Control>),
+    There(Client),
+}
+
+/// Asks whomever it is.
+macro_rules! ask {
+    ($fleet:expr, |$control:ident| $here:expr, |$client:ident| $there:expr) => {
+        match &$fleet.whom {
+            Whom::Here($control) => Ok($here.await?),
+            Whom::There($client) => Ok($there.await?),
+        }
+    };
+}
+
+impl Fleet {
+    /// Whoever is to be asked about the project in this folder.
+    pub(crate) async fn open(reach: &Reach, folder: &Path, need: Need) -> Result<Self, Refusal> {
+        let user = variable("USER").unwrap_or_default();
+        if let Some(client) = reach.gateway()? {
+            return Ok(Self { whom: Whom::There(client), user, store: None });
+        }
+        let daemon = match &reach.store {
+            Some(_) => None,
+            None => daemon_of(&Place::of(open_project(folder)?.path())).await,
+        };
+        Self::of_project(reach, folder, need, daemon, user).await
+    }
+
+    /// A daemon and nobody else.
+    pub(crate) async fn of_daemon(reach: &Reach, folder: &Path) -> Result<Self, Refusal> {
+        let client = match reach.gateway()? {
+            Some(client) => client,
+            None => daemon_of(&Place::of(open_project(folder)?.path())).await.ok_or_else(no_daemon)?,
+        };
+        Ok(Self { whom: Whom::There(client), user: variable("USER").unwrap_or_default(), store: None })
+    }
+
+    /// The store of the project itself, whether or not its daemon answers.
+    pub(crate) async fn open_store(reach: &Reach, folder: &Path, need: Need) -> Result<Self, Refusal> {
+        Self::of_project(reach, folder, need, None, variable("USER").unwrap_or_default()).await
+    }
+
+    async fn of_project(
+        reach: &Reach,
+        folder: &Path,
+        need: Need,
+        daemon: Option<Client>,
+        user: String,
+    ) -> Result<Self, Refusal> {
+        let folder = open_project(folder)?;
+        let place = Place::of(folder.path());
+        let loaded = Loaded::load(&folder);
+        let url = if need == Need::LocksAnywhere && !is_project(&folder, &loaded) {
+            open::choose(reach.store.as_deref())?
+        } else {
+            store_url(reach.store.as_deref(), &loaded, &place)
+        };
+        let store = Some(redacted(&url));
+        if let Some(client) = daemon {
+            return Ok(Self { whom: Whom::There(client), user, store });
+        }
+        let coord = Coord::new(open_store(&url).await?);
+        let locks = match loaded.settings.locks.as_ref().filter(|_| need != Need::Work) {
+            Some(elsewhere) => Coord::new(open_store(elsewhere.expose()).await?),
+            None => coord.clone(),
+        };
+        let control = Control::once(coord, locks, Arc::new(folder), Arc::new(loaded)).on(redacted(&url));
+        Ok(Self { whom: Whom::Here(Box::new(control)), user, store })
+    }
+
+    /// The store behind it, without its password, where that is known.
+    pub(crate) fn store(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    /// Whether a daemon was asked because it happened to run here, and does not answer any longer.
+    pub(crate) fn is_gone(&self, refusal: &Refusal) -> bool {
+        let was_near = matches!(self.whom, Whom::There(_)) && self.store.is_some();
+        was_near && matches!(refusal.0.outcome, Outcome::Unreachable | Outcome::Unavailable)
+    }
+
+    fn who(&self) -> Who {
+        Who::local(self.user.clone())
+    }
+
+    /// Who acts, in the words of whoever is far away and shows a key.
+    fn by(&self) -> Option<String> {
+        match &self.whom {
+            Whom::Here(_) => None,
+            Whom::There(_) => Some(self.user.clone()).filter(|user| !user.is_empty()),
+        }
+    }
+
+    pub(crate) async fn status(&self, query: &StatusQuery) -> Result<StatusAnswer, Refusal> {
+        ask!(self, |control| control.status(query), |client| client.fleet_status(query))
+    }
+
+    pub(crate) async fn runs(&self, query: &RunsQuery) -> Result<RunsAnswer, Refusal> {
+        ask!(self, |control| control.runs(query), |client| client.runs(query))
+    }
+
+    pub(crate) async fn jobs(&self) -> Result<QueuesAnswer, Refusal> {
+        ask!(self, |control| control.jobs(), |client| client.jobs())
+    }
+
+    pub(crate) async fn job(&self, name: &str, wait: Duration) -> Result<JobAnswer, Refusal> {
+        ask!(self, |control| control.job(name, wait), |client| client.job(name, wait))
+    }
+
+    pub(crate) async fn undone(&self) -> Result<UndoneAnswer, Refusal> {
+        let query = UndoneQuery::default();
+        ask!(self, |control| control.undone(&query), |client| client.undone(&query))
+    }
+
+    pub(crate) async fn history(&self, query: &HistoryQuery) -> Result<HistoryAnswer, Refusal> {
+        ask!(self, |control| control.history(query), |client| client.history(query))
+    }
+
+    /// What happens, from where the question says.
+    pub(crate) async fn events(&self, query: &EventsQuery) -> Result<Coming, Refusal> {
+        match &self.whom {
+            Whom::Here(control) => {
+                let (feed, wanted) = control.feed(query).await?;
+                Ok(Coming::Here(Box::new(feed), wanted))
+            }
+            Whom::There(client) => Ok(Coming::There(Box::new(client.events(query).await?))),
+        }
+    }
+
+    /// Has the daemon read its project again.
+    pub(crate) async fn reload(&self) -> Result<DoneAnswer, Refusal> {
+        let request = SimpleRequest { by: self.by() };
+        match &self.whom {
+            Whom::There(client) => Ok(client.reload(&request).await?),
+            Whom::Here(_) => Err(no_daemon()),
+        }
+    }
+
+    pub(crate) async fn why(&self, of: &str) -> Result<WhyAnswer, Refusal> {
+        ask!(self, |control| control.why(of), |client| client.why(of))
+    }
+
+    pub(crate) async fn deliveries(&self, query: &DeliveriesQuery) -> Result<DeliveriesAnswer, Refusal> {
+        ask!(self, |control| control.deliveries(query), |client| client.deliveries(query))
+    }
+
+    pub(crate) async fn delivery(&self, id: &str, source: Option<String>) -> Result<DeliveryShown, Refusal> {
+        let query = DeliveryQuery { source };
+        ask!(self, |control| control.delivery(id, query.source.as_deref()), |client| client
+            .delivery(id, &query))
+    }
+
+    pub(crate) async fn redeliver(
+        &self,
+        id: &str,
+        source: Option<String>,
+    ) -> Result<DeliveryAnswer, Refusal> {
+        let request = RedeliverRequest { source, by: self.by() };
+        ask!(self, |control| control.redeliver(id, &request, &self.who()), |client| client
+            .redeliver(id, &request))
+    }
+
+    pub(crate) async fn pause(&self, agent: Option<String>, reason: String) -> Result<DoneAnswer, Refusal> {
+        let request = PauseRequest { agent, reason: Some(reason), by: self.by() };
+        ask!(self, |control| control.pause(&request, &self.who()), |client| client.pause(&request))
+    }
+
+    pub(crate) async fn resume(&self, agent: Option<String>) -> Result<DoneAnswer, Refusal> {
+        let request = ResumeRequest { agent, by: self.by() };
+        ask!(self, |control| control.resume(&request, &self.who()), |client| client.resume(&request))
+    }
+
+    pub(crate) async fn kill(&self, run: &str, reason: String) -> Result<DoneAnswer, Refusal> {
+        let request = KillRequest { reason: Some(reason), by: self.by() };
+        ask!(self, |control| control.kill(run, &request, &self.who()), |client| client.kill(run, &request))
+    }
+
+    pub(crate) async fn trigger(
+        &self,
+        agent: &str,
+        prompt: Option<String>,
+    ) -> Result<TriggerAnswer, Refusal> {
+        let request = TriggerRequest { prompt, by: self.by(), ..TriggerRequest::default() };
+        ask!(self, |control| control.trigger(agent, &request, &self.who()), |client| client
+            .trigger(agent, &request))
+    }
+
+    pub(crate) async fn scale(
+        &self,
+        agent: &str,
+        scale: Option<u32>,
+        reason: String,
+    ) -> Result<DoneAnswer, Refusal> {
+        let request = ScaleRequest { scale, reason: Some(reason), by: self.by() };
+        ask!(self, |control| control.scale(agent, &request, &self.who()), |client| client
+            .scale(agent, &request))
+    }
+
+    pub(crate) async fn clear(&self, agent: &str) -> Result<DoneAnswer, Refusal> {
+        let request = SimpleRequest { by: self.by() };
+        ask!(self, |control| control.clear(agent, &self.who()), |client| client.clear(agent, &request))
+    }
+
+    pub(crate) async fn cancel(&self, job: &str) -> Result<DoneAnswer, Refusal> {
+        let request = SimpleRequest { by: self.by() };
+        ask!(self, |control| control.cancel(job, &self.who()), |client| client.cancel(job, &request))
+    }
+
+    pub(crate) async fn replay(&self, job: &str) -> Result<DoneAnswer, Refusal> {
+        let request = SimpleRequest { by: self.by() };
+        ask!(self, |control| control.replay(job, &self.who()), |client| client.replay(job, &request))
+    }
+}
+
+fn no_daemon() -> Refusal {
+    Refusal::new(
+        Outcome::NotFound,
+        "could not find a daemon of this machine that runs the project and lets us in",
+        "Start one with bell up, or name the gateway of another with --url.",
+    )
+}
+
+/// The daemon of this project, if it answers on its socket to the key that lies beside it.
+async fn daemon_of(place: &Place) -> Option<Client> {
+    let socket = std::path::absolute(place.socket()).ok().filter(|socket| socket.exists())?;
+    let key = read_key(&place.api_key()).ok()?;
+    let client = Client::new(&format!("unix:{}", socket.display()), &key.trim().to_owned().into()).ok()?;
+    client.admits_me(THERE_WITHIN).await.then_some(client)
+}

@@ -1,0 +1,148 @@
+//! `bell outbox`: one file per writer, nothing to coordinate.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bell_api::exit;
+use bell_api::outcome::Outcome;
+use bell_locks::folder::outbox::{Cleaned, Letter, Outbox, clean, letters};
+use bell_locks::folder::process::Process;
+use bell_locks::folder::queue::Mode;
+use serde::Serialize;
+
+use crate::answer::Refusal;
+use crate::cli::{OutboxCleanArgs, OutboxCommand, OutboxDirArgs, OutboxPathArgs, OutboxPutArgs};
+use crate::say::{Format, Say};
+use crate::span;
+
+const DEFAULT_SILENT: Duration = Duration::from_secs(3_600);
+
+#[derive(Serialize)]
+struct Put {
+    outcome: Outcome,
+    writer: String,
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    outcome: Outcome,
+    letters: Vec<Letter>,
+}
+
+#[derive(Serialize)]
+struct Swept {
+    outcome: Outcome,
+    dry_run: bool,
+    #[serde(flatten)]
+    cleaned: Cleaned,
+}
+
+/// Carries out a command. Answers the exit code.
+pub(crate) fn outbox(say: &Say, command: &OutboxCommand) -> Result<u8, Refusal> {
+    match command {
+        OutboxCommand::Path(args) => path(say, args),
+        OutboxCommand::Put(args) => put(say, args),
+        OutboxCommand::Ls(args) => ls(say, args),
+        OutboxCommand::Cat(args) => cat(args),
+        OutboxCommand::Clean(args) => sweep(say, args),
+    }
+}
+
+fn path(say: &Say, args: &OutboxPathArgs) -> Result<u8, Refusal> {
+    let outbox = Outbox::open(&args.dir, Some(&writer(args.writer.as_deref())?))?;
+    Ok(tell(say, &outbox, vec![outbox.path().to_path_buf()]))
+}
+
+fn put(say: &Say, args: &OutboxPutArgs) -> Result<u8, Refusal> {
+    if args.name.is_some() && args.files.len() > 1 {
+        return Err(Refusal::invalid(
+            format!("could not give one name to {} files", args.files.len()),
+            "Put the files out one by one, or leave the name out.",
+        ));
+    }
+    let outbox = Outbox::open(&args.dir, Some(&writer(args.writer.as_deref())?))?;
+    let mut paths = Vec::new();
+    if args.files.is_empty() {
+        paths.push(outbox.put(io::stdin().lock(), args.name.as_deref())?);
+    }
+    for file in &args.files {
+        let own = file.file_name().and_then(|name| name.to_str());
+        let name = args.name.as_deref().or(own);
+        paths.push(outbox.put(open(file)?, name)?);
+    }
+    Ok(tell(say, &outbox, paths))
+}
+
+fn tell(say: &Say, outbox: &Outbox, paths: Vec<PathBuf>) -> u8 {
+    let answer = Put { outcome: Outcome::Written, writer: outbox.writer().to_owned(), paths };
+    let _ = say.answer(&answer, || {
+        answer.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n")
+    });
+    exit::OK
+}
+
+/// The session that writes: as given, or the process that calls, whose number passes on only with its start time.
+fn writer(given: Option<&str>) -> Result<String, Refusal> {
+    if let Some(given) = given.filter(|given| !given.is_empty()) {
+        return Ok(given.to_owned());
+    }
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let process = parent.and_then(Process::of);
+    process.map(|process| format!("{}-{}-{}", process.host, process.pid, process.start_ticks)).ok_or_else(
+        || {
+            Refusal::invalid(
+                "could not tell who writes: the calling process is gone",
+                "Name the writer with --writer.",
+            )
+        },
+    )
+}
+
+fn open(path: &Path) -> Result<File, Refusal> {
+    File::open(path).map_err(|error| {
+        let message = format!("could not read {}: {error}", path.display());
+        Refusal::new(Outcome::NotFound, message, "Look at the path.")
+    })
+}
+
+fn ls(say: &Say, args: &OutboxDirArgs) -> Result<u8, Refusal> {
+    let answer = Listed { outcome: Outcome::Listed, letters: letters(&args.dir)? };
+    if answer.letters.is_empty() && say.format() == Format::Plain {
+        return Ok(exit::OK);
+    }
+    let line = |letter: &Letter| letter.path.display().to_string();
+    let _ = say.answer(&answer, || answer.letters.iter().map(line).collect::<Vec<_>>().join("\n"));
+    Ok(exit::OK)
+}
+
+/// What was written is data: it goes out byte for byte.
+fn cat(args: &OutboxDirArgs) -> Result<u8, Refusal> {
+    let mut out = io::stdout().lock();
+    for letter in letters(&args.dir)? {
+        let mut file = open(&letter.path)?.take(letter.bytes);
+        if let Err(error) = io::copy(&mut file, &mut out) {
+            return Err(Refusal::unavailable(
+                format!("could not print {}: {error}", letter.path.display()),
+                "Look whether the reader of stdout is still there.",
+            ));
+        }
+    }
+    let _ = out.flush();
+    Ok(exit::OK)
+}
+
+fn sweep(say: &Say, args: &OutboxCleanArgs) -> Result<u8, Refusal> {
+    let silent = span::wait(args.silent.as_deref(), "--silent", DEFAULT_SILENT)?;
+    let mode = if args.yes { Mode::Act } else { Mode::Look };
+    let cleaned = clean(&args.dir, silent, mode)?;
+    let answer = Swept { outcome: Outcome::Written, dry_run: !args.yes, cleaned };
+    let _ = say.answer(&answer, || {
+        let Cleaned { drafts, folders } = &answer.cleaned;
+        let did = if args.yes { "removed" } else { "would remove" };
+        format!("{did} {} half-written files and {} empty folders", drafts.len(), folders.len())
+    });
+    Ok(exit::OK)
+}

@@ -1,0 +1,29 @@
+//! What users must see of a fleet (docs/reference/acceptance.md), each from end to end: the real binary, real
+//! processes, real stores.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | `project` | C1–C4: what a project is, its settings, its secrets; S10: changes while it runs |
+//! | `cron` | S1: schedules, with the daemon's wall clock set to where it matters |
+//! | `work` | S2, S4–S6: queues, caps, reruns, calls |
+//! | `holding` | S8, S9: pausing and stopping |
+//! | `runs` | S7, S11, S12: how runs end, and exit codes |
+//! | `logs` | G5: what runs printed |
+//! | `hostile` | what wrong input and wrong agents get |
+//! | `table` | that the page names tests that are there |
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cron;
+#[expect(dead_code, reason = "other tests use the rest of it")]
+#[path = "../support/fleet.rs"]
+mod fleet;
+mod holding;
+mod hostile;
+mod logs;
+mod project;
+mod runs;
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
+mod work;

@@ -1,0 +1,139 @@
+//! Holding a fleet, ending runs, and saying how many may run. All of it goes through the store, so it works for every
+//! node, and while no daemon runs.
+
+use bell_api::control::acts::{DoneAnswer, KillRequest, PauseRequest, ResumeRequest, ScaleRequest};
+use bell_api::outcome::Outcome;
+use bell_coord::audit::act;
+use bell_core::work::line::MAX_SLOTS;
+use bell_core::work::pause::Extent;
+use bell_core::work::run::RunId;
+use bell_core::work::speak::Asked;
+
+use crate::control::{Control, agent_name, record_name};
+use crate::refused::Refused;
+use crate::runs::no_such_run;
+use crate::status::find;
+use crate::who::Who;
+
+/// What stands on record if nobody says why.
+const BY_HAND: &str = "by hand";
+/// Bytes in a reason: it is kept in the record that everything which runs is counted on.
+const REASON_BYTES_MAX: usize = 500;
+
+impl Control {
+    /// Lets nothing new start, in the whole fleet or of one agent.
+    ///
+    /// # Errors
+    /// If the name or the reason is none, or the store can't be reached.
+    pub async fn pause(&self, request: &PauseRequest, who: &Who) -> Result<DoneAnswer, Refused> {
+        let extent = extent(request.agent.as_deref())?;
+        let (what, why) = (words(&extent), reason(request.reason.as_deref())?);
+        let reason = who.signed(why, request.by.as_deref());
+        let act = act(&who.recorded(request.by.as_deref()), "pause", &what).because(why);
+        let changed = self.coord.acting(act).pause(&extent, &reason).await?;
+        tracing::info!(what, reason, changed, "paused");
+        Ok(DoneAnswer::new(if changed {
+            format!("paused {what}")
+        } else {
+            format!("{what} was paused already")
+        }))
+    }
+
+    /// Lets a paused fleet or agent go on.
+    ///
+    /// # Errors
+    /// If the name is none, or the store can't be reached.
+    pub async fn resume(&self, request: &ResumeRequest, who: &Who) -> Result<DoneAnswer, Refused> {
+        let extent = extent(request.agent.as_deref())?;
+        let what = words(&extent);
+        let act = act(&who.recorded(request.by.as_deref()), "resume", &what);
+        let changed = self.coord.acting(act).resume_work(&extent).await?;
+        tracing::info!(what, by = who.words(request.by.as_deref()), changed, "resumed");
+        Ok(DoneAnswer::new(if changed {
+            format!("resumed {what}")
+        } else {
+            format!("{what} was not paused")
+        }))
+    }
+
+    /// Ends a run, wherever it is: its supervisor is asked to.
+    ///
+    /// # Errors
+    /// If there is no such run, it has ended, the reason is none, or the store can't be reached.
+    pub async fn kill(&self, run: &str, request: &KillRequest, who: &Who) -> Result<DoneAnswer, Refused> {
+        let run = RunId::from(record_name(run)?);
+        let why = reason(request.reason.as_deref())?;
+        let reason = who.signed(why, request.by.as_deref());
+        let act = act(&who.recorded(request.by.as_deref()), "kill", &run).because(why);
+        let asked = self.coord.acting(act).kill(&run, &reason).await?;
+        tracing::info!(%run, reason, "asked to end");
+        match asked {
+            Asked::Noted => Ok(DoneAnswer::new(format!("asked the supervisor of {run} to end it"))),
+            Asked::Ended(end) => Err(Refused::new(
+                Outcome::NotHeld,
+                format!("could not end {run}: it has ended, {end}"),
+                "bell runs shows what runs.",
+            )),
+            Asked::Unknown => Err(no_such_run(&run)),
+        }
+    }
+
+    /// Says how many of an agent may run, whatever its settings say, until it is said otherwise.
+    ///
+    /// # Errors
+    /// If there is no such agent, it can't be so many, the reason is none, or the store can't be reached.
+    pub async fn scale(&self, agent: &str, request: &ScaleRequest, who: &Who) -> Result<DoneAnswer, Refused> {
+        let name = &agent_name(agent)?;
+        let written = match find(&self.loaded(), agent) {
+            Ok(agent) => Some(agent.settings.scale),
+            // What was said of an agent that is gone can be taken back.
+            Err(_) if request.scale.is_none() && self.coord.pool().await?.scales.contains_key(name) => None,
+            Err(refused) => return Err(refused),
+        };
+        let default = written.map_or_else(|| "nothing".to_owned(), |scale| scale.to_string());
+        let most = u32::try_from(MAX_SLOTS).unwrap_or(u32::MAX);
+        if let Some(scale) = request.scale.filter(|scale| *scale > most) {
+            return Err(Refused::invalid(
+                format!("could not scale {name} to {scale}: {most} is the most"),
+                format!("Give a number from 0 to {most}."),
+            ));
+        }
+        let why = reason(request.reason.as_deref())?;
+        let reason = who.signed(why, request.by.as_deref());
+        let to = request.scale.map_or_else(|| "default".to_owned(), |scale| scale.to_string());
+        let act = act(&who.recorded(request.by.as_deref()), "scale", name).because(format!("to {to}: {why}"));
+        let changed = self.coord.acting(act).scale(name, request.scale, &reason).await?;
+        tracing::info!(agent = %name, scale = request.scale, reason, changed, "scaled");
+        Ok(DoneAnswer::new(match (request.scale, changed) {
+            (Some(scale), true) => format!("scaled {name} to {scale}; its settings say {default}"),
+            (Some(scale), false) => format!("{name} was scaled to {scale} already"),
+            (None, true) => format!("scaled {name} to {default}, as its settings say"),
+            (None, false) => format!("{name} is scaled as its settings say already: {default}"),
+        }))
+    }
+}
+
+fn extent(agent: Option<&str>) -> Result<Extent, Refused> {
+    Ok(match agent {
+        Some(name) => Extent::Agent(agent_name(name)?),
+        None => Extent::Fleet,
+    })
+}
+
+fn words(extent: &Extent) -> String {
+    match extent {
+        Extent::Fleet => "the fleet".to_owned(),
+        Extent::Agent(name) => format!("the agent {name}"),
+    }
+}
+
+fn reason(given: Option<&str>) -> Result<&str, Refused> {
+    let given = given.unwrap_or(BY_HAND);
+    if given.trim().is_empty() || given.len() > REASON_BYTES_MAX {
+        return Err(Refused::invalid(
+            format!("could not use the reason: it must have 1 to {REASON_BYTES_MAX} bytes"),
+            "Say why in a few words, for whoever wonders later.",
+        ));
+    }
+    Ok(given)
+}

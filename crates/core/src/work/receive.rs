@@ -1,0 +1,177 @@
+//! Taking a delivery on: its record and the jobs that come of it, together and once.
+
+use std::borrow::Borrow;
+
+use super::accept::{Accepted, MAX_CHANGES, Offer, Room};
+use super::delivery::{Delivery, DeliveryKey, DeliveryVerdict, Judged};
+use super::job::JobId;
+use super::row::RowId;
+use super::{Wall, agent::AgentName};
+use crate::view::{Changes, Decided, Draft, View};
+
+/// A delivery to take on.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    /// What came, with every agent's judgement and no job yet.
+    pub delivery: Delivery,
+    /// A job for each agent that wants it, and the room of its queue. That it is made once is the delivery's promise, so
+    /// nothing else need lead to it only.
+    pub offers: Vec<(Offer, Room)>,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// In a word.
+    pub verdict: DeliveryVerdict,
+    /// When it first came.
+    pub since: Wall,
+    /// The jobs that it has led to, this time or before.
+    pub jobs: Vec<(AgentName, JobId)>,
+    /// The agents whose queues are full.
+    pub full: Vec<AgentName>,
+}
+
+/// Deliveries taken on in one commit, at the most, of `ops` records each: as many as are written with five records each,
+/// beside a queue.
+pub const fn most_together(ops: usize) -> usize {
+    (ops - MAX_CHANGES - 1) / RECORDS
+}
+
+/// A delivery that one agent wants: that it was seen, what it was, and the job with its payload and its place.
+const RECORDS: usize = 5;
+
+/// Records that one more job may change: another queue too.
+const MORE: usize = MAX_CHANGES + 1;
+
+/// Bytes that one commit may carry of bodies and payloads: the largest of each, and less than any store takes in one
+/// request.
+const COMMIT_BYTES: usize = 896 << 10;
+
+/// Takes deliveries on, in this order: as many as fit into one commit of `ops` records. Those beyond the answers need
+/// another call, with the last of them begun, maybe: what was made of it then is known the next time.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn receive<R: Borrow<Receipt>>(
+    view: &View,
+    receipts: &[R],
+    ops: usize,
+) -> Decided<(Vec<Received>, Changes)> {
+    let mut draft = Draft::new(view);
+    let taken = &receipts[..receipts.len().min(most_together(ops).max(1))];
+    draft.need_rows(taken.iter().map(R::borrow).flat_map(rests_on))?;
+    let mut commit = Commit { ops, bytes: 0 };
+    let mut received = Vec::new();
+    for receipt in taken.iter().map(R::borrow) {
+        match draft.receive(receipt, &mut commit)? {
+            Some(answer) => received.push(answer),
+            None => break,
+        }
+    }
+    Ok((received, draft.into_changes()))
+}
+
+/// What must be seen to tell whether a delivery is new, and where the queues end.
+fn rests_on(receipt: &Receipt) -> impl Iterator<Item = RowId> {
+    let lines = receipt.offers.iter().map(|(offer, _)| RowId::Line(offer.spec.agent.clone()));
+    lines.chain([RowId::Seen(receipt.delivery.key.clone())])
+}
+
+/// How full a commit is.
+struct Commit {
+    ops: usize,
+    bytes: usize,
+}
+
+impl Commit {
+    /// Whether so much more fits. The first always does.
+    fn takes(&mut self, changed: usize, changes: usize, bytes: usize) -> bool {
+        let fits = changed + changes <= self.ops && self.bytes + bytes <= COMMIT_BYTES;
+        if fits || changed == 0 {
+            self.bytes += bytes;
+            return true;
+        }
+        false
+    }
+}
+
+impl Draft<'_> {
+    /// `None`: the rest needs another commit.
+    fn receive(&mut self, receipt: &Receipt, commit: &mut Commit) -> Decided<Option<Received>> {
+        let told = &receipt.delivery;
+        let known = self.known_delivery(&told.key)?;
+        if !commit.takes(self.changed_rows(), 2, weight(told)) {
+            return Ok(None);
+        }
+        let is_new = known.as_ref().is_none_or(|known| known.at == told.at);
+        let mut record = known.clone().map_or_else(|| told.clone(), |known| merged(known, told));
+        let (mut full, mut is_whole) = (Vec::new(), true);
+        for (offer, room) in &receipt.offers {
+            let agent = &offer.spec.agent;
+            let Some(at) = record.agents.iter().position(|judged| judged.agent == *agent) else { continue };
+            if record.agents[at].job.is_some() {
+                continue;
+            }
+            if !commit.takes(self.changed_rows(), 2 + MORE, offer.payload.len()) {
+                is_whole = false;
+                break;
+            }
+            match self.queue(offer, *room)? {
+                Accepted::Full => full.push(agent.clone()),
+                Accepted::Queued { .. } | Accepted::Duplicate(_) => {
+                    record.agents[at].job = Some(offer.id.clone())
+                }
+            }
+        }
+        let answer = answer(receipt, &record, full, is_new);
+        if known.as_ref() != Some(&record) {
+            self.put(&told.key, Seen(record.at));
+            self.put(&(record.at, record.key.clone()), record);
+        }
+        Ok(is_whole.then_some(answer))
+    }
+
+    /// The record of a delivery that came before.
+    fn known_delivery(&self, key: &DeliveryKey) -> Decided<Option<Delivery>> {
+        let Some(Seen(at)) = self.get::<Seen>(key)?.copied() else { return Ok(None) };
+        Ok(self.get::<Delivery>(&(at, key.clone()))?.cloned())
+    }
+}
+
+/// Bytes that the record of a delivery takes, more or less.
+fn weight(delivery: &Delivery) -> usize {
+    let filters = delivery.agents.iter().flat_map(|agent| &agent.filters);
+    let reasons = filters.flat_map(|filter| &filter.reasons).map(String::len);
+    let headers = delivery.headers.iter().map(|(name, value)| name.len() + value.len());
+    delivery.body.as_ref().map_or(0, |body| body.len()) + reasons.chain(headers).sum::<usize>()
+}
+
+/// When a delivery first came: its record is listed under this time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Seen(pub Wall);
+
+/// What is known, judged as it is now: an agent may want it by now, and another may be gone that has a job of it.
+fn merged(known: Delivery, told: &Delivery) -> Delivery {
+    let job_of = |agent: &AgentName| known.jobs().find(|(of, _)| *of == agent).map(|(_, job)| job.clone());
+    let mut agents: Vec<Judged> =
+        told.agents.iter().map(|judged| Judged { job: job_of(&judged.agent), ..judged.clone() }).collect();
+    let is_told = |agent: &AgentName| told.agents.iter().any(|judged| judged.agent == *agent);
+    agents.extend(known.agents.iter().filter(|old| old.job.is_some() && !is_told(&old.agent)).cloned());
+    Delivery { agents, unlisted: told.unlisted, ..known }
+}
+
+fn answer(receipt: &Receipt, record: &Delivery, full: Vec<AgentName>, is_new: bool) -> Received {
+    let jobs: Vec<(AgentName, JobId)> =
+        record.jobs().map(|(agent, job)| (agent.clone(), job.clone())).collect();
+    // Also if this very receipt made them in a commit that was not answered.
+    let made = receipt.offers.iter().any(|(offer, _)| jobs.iter().any(|(_, job)| *job == offer.id));
+    let verdict = match (full.is_empty(), made, is_new && receipt.offers.is_empty()) {
+        (false, ..) => DeliveryVerdict::Full,
+        (_, true, _) => DeliveryVerdict::Queued,
+        (.., true) => DeliveryVerdict::Unmatched,
+        _ => DeliveryVerdict::Duplicate,
+    };
+    Received { verdict, since: record.at, jobs, full }
+}

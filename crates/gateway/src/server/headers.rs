@@ -1,0 +1,55 @@
+//! What every answer tells a browser: to take it for nothing else than it is, to keep no copy, to load nothing for it,
+//! to show it in no other page, and to tell no other page where it was.
+
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue};
+
+/// What an answer that is no page may load, and who may show it.
+const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+/// The same for a page: its style and its forms are of this server. No script runs, inline or from anywhere.
+pub(super) const PAGE: &str =
+    "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+/// Set unless the answer says otherwise.
+const ALL: [(HeaderName, &str); 6] = [
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (CACHE_CONTROL, "no-store"),
+    (CONTENT_SECURITY_POLICY, NOTHING),
+    (X_FRAME_OPTIONS, "DENY"),
+    // With none at all a browser would not say which page a form is from, and the form would be refused.
+    (REFERRER_POLICY, "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Adds them to an answer.
+pub(super) fn dress(headers: &mut HeaderMap) {
+    for (name, value) in ALL {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_keeps_what_it_says_itself_and_gets_the_rest() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE));
+        dress(&mut headers);
+        assert_eq!(headers[CONTENT_SECURITY_POLICY], PAGE);
+        assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(headers.len(), ALL.len());
+    }
+
+    #[test]
+    fn no_policy_lets_a_script_run() {
+        for policy in [NOTHING, PAGE] {
+            assert!(policy.starts_with("default-src 'none'") && !policy.contains("script-src"), "{policy}");
+            assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A connection's bytes on their way: what comes in is read along ([`Framing`]), and a peer that takes nothing of what it
+//! is sent is given up.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use crate::framing::{Framing, Refused};
+use crate::limits::TAKEN_WITHIN;
+
+/// What the parser gets in the place of what it must not see: no part of any head or chunk can have it, so it answers 400.
+const POISON: &[u8] = b"\0";
+
+/// A stream that is watched.
+pub(crate) struct Wire<S> {
+    stream: S,
+    framing: Framing,
+    has_refused: bool,
+    /// Set while the peer takes nothing.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Wire<S> {
+    /// Watches a stream from its first byte.
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, framing: Framing::default(), has_refused: false, patience: None }
+    }
+
+    /// What came of an attempt to send; an error once the peer has taken nothing for too long.
+    fn sent<T>(&mut self, cx: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if sent.is_ready() {
+            self.patience = None;
+            return sent;
+        }
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKEN_WITHIN)));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.has_refused {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
+        if let Err(Refused(passed)) = this.framing.take(&buf.filled()[before..]) {
+            this.has_refused = true;
+            buf.set_filled(before + passed);
+            buf.put_slice(POISON);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let sent = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.sent(cx, sent)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let sent = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.sent(cx, sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(cx);
+        this.sent(cx, flushed)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_is_given_up() {
+        let (here, mut there) = tokio::io::duplex(16);
+        let mut wire = Wire::new(here);
+        wire.write_all(&[0; 16]).await.unwrap();
+        let stuck = wire.write_all(&[0; 16]).await.unwrap_err();
+        assert_eq!(stuck.kind(), io::ErrorKind::TimedOut);
+        there.read_exact(&mut [0; 16]).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_a_little_now_and_then_is_not() {
+        let (here, mut there) = tokio::io::duplex(16);
+        let mut wire = Wire::new(here);
+        let slow = async {
+            let mut taken = [0; 8];
+            for _ in 0..10 {
+                tokio::time::sleep(TAKEN_WITHIN / 2).await;
+                there.read_exact(&mut taken).await.unwrap();
+            }
+        };
+        let (sent, ()) = tokio::join!(wire.write_all(&[0; 80]), slow);
+        sent.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_reaches_the_parser_as_what_no_parser_takes() {
+        let (here, mut there) = tokio::io::duplex(1_024);
+        there.write_all(b"GET / HTTP/1.1\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut seen = Vec::new();
+        Wire::new(here).read_to_end(&mut seen).await.unwrap();
+        assert_eq!(seen, b"GET / HTTP/1.1\0");
+    }
+}

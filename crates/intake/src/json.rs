@@ -1,0 +1,106 @@
+//! Reading bodies: JSON, or a form that holds it, both measured before they are read.
+
+use serde_json::{Map, Value};
+
+use crate::delivery::Delivery;
+use crate::limits::{FORM_FIELDS_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX};
+use crate::refused::Refused;
+
+/// The body of a delivery. A form is a table of its fields, or what its field `payload` holds: GitHub and Slack put
+/// their JSON there.
+pub(crate) fn body_of(delivery: &Delivery) -> Result<Value, Refused> {
+    let content = delivery.header("Content-Type")?.unwrap_or_default();
+    if !content.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded") {
+        return parse(delivery.body());
+    }
+    let fields: Vec<(String, String)> =
+        form_urlencoded::parse(delivery.body()).into_owned().take(FORM_FIELDS_MAX + 1).collect();
+    if fields.len() > FORM_FIELDS_MAX {
+        return Err(Refused::Unreadable(format!("the form has more than {FORM_FIELDS_MAX} fields")));
+    }
+    match fields.iter().find(|(name, _)| name == "payload") {
+        Some((_, payload)) => parse(payload.as_bytes()),
+        None => Ok(Value::Object(Map::from_iter(
+            fields.into_iter().map(|(name, value)| (name, Value::String(value))),
+        ))),
+    }
+}
+
+/// Reads JSON that is neither too deep nor of too many values.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
+    measure(bytes)?;
+    serde_json::from_slice(bytes)
+        .map_err(|error| Refused::Unreadable(format!("the body is not JSON: {error}")))
+}
+
+/// One pass over the bytes, without keeping anything. What is no JSON is found out later.
+fn measure(bytes: &[u8]) -> Result<(), Refused> {
+    let (mut depth, mut values, mut in_text, mut escaped) = (0_usize, 1_usize, false, false);
+    for byte in bytes {
+        match (in_text, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (true, _) => {}
+            (false, b'[' | b'{') => {
+                depth += 1;
+                values += 1;
+            }
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            (false, b',') => values += 1,
+            (false, _) => {}
+        }
+        if depth > JSON_DEPTH_MAX {
+            return Err(Refused::Unreadable(format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
+        }
+        if values > JSON_VALUES_MAX {
+            return Err(Refused::Unreadable(format!("the body has more than {JSON_VALUES_MAX} values")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_too_deep_or_of_too_many_values_is_refused() {
+        let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(deep(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(parse(deep(JSON_DEPTH_MAX + 1).as_bytes()).is_err());
+        assert!(parse("[".repeat(1 << 20).as_bytes()).is_err());
+        let wide = format!("[{}0]", "0,".repeat(JSON_VALUES_MAX));
+        assert!(parse(wide.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn brackets_in_texts_do_not_count() {
+        let text = format!(r#"{{"a\"[": "{}\\"}}"#, "[{,".repeat(1_000));
+        assert!(parse(text.as_bytes()).is_ok());
+    }
+
+    fn form(body: &[u8]) -> Result<Value, Refused> {
+        let headers: [(&str, &[u8]); 1] =
+            [("content-type", b"application/x-www-form-urlencoded; charset=utf-8")];
+        body_of(&Delivery::new(headers, body.to_vec())?)
+    }
+
+    #[test]
+    fn a_form_is_its_fields_or_the_payload_that_it_holds() {
+        let fields = form(b"command=%2Fbell&text=do+it%21").unwrap();
+        assert_eq!(fields, serde_json::json!({"command": "/bell", "text": "do it!"}));
+        assert_eq!(form(b"payload=%7B%22a%22%3A1%7D").unwrap(), serde_json::json!({"a": 1}));
+        assert_eq!(form(b"payload=hunter2").unwrap_err().status(), 400);
+        assert_eq!(form(&b"a&".repeat(FORM_FIELDS_MAX + 1)).unwrap_err().status(), 400);
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_without_repeating_it() {
+        for bytes in [&b""[..], b"hunter2", b"{\"a\":hunter2}", b"\xff\xfe", b"{} {}", b"{\"a\":1"] {
+            let refused = parse(bytes).unwrap_err();
+            assert_eq!(refused.status(), 400);
+            assert!(!refused.to_string().contains("hunter2"));
+        }
+    }
+}

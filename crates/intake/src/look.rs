@@ -1,0 +1,119 @@
+//! Looking into a payload: the first of several places that has something, cut to what is kept of it.
+
+use serde_json::Value;
+
+use crate::limits::{ITEM_BYTES_MAX, LIST_MAX, LONG_BYTES_MAX, SHORT_BYTES_MAX};
+
+/// A payload to look into. A path is names with dots between them; a number is a place in a list.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a>(pub(crate) &'a Value);
+
+impl<'a> Look<'a> {
+    /// What is at this path.
+    pub(crate) fn at(self, path: &str) -> Option<&'a Value> {
+        let step = |value: &'a Value, part: &str| match value {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            other => other.get(part),
+        };
+        path.split('.').try_fold(self.0, step).filter(|value| !value.is_null())
+    }
+
+    /// The first of these that has text, in one line.
+    pub(crate) fn text(self, paths: &[&str]) -> Option<String> {
+        self.first(paths, |text| one_line(text, SHORT_BYTES_MAX))
+    }
+
+    /// The first of these that has text, with its lines.
+    pub(crate) fn long(self, paths: &[&str]) -> Option<String> {
+        self.first(paths, |text| lines(text, LONG_BYTES_MAX))
+    }
+
+    fn first(self, paths: &[&str], cut: impl Fn(&str) -> String) -> Option<String> {
+        let texts = paths.iter().filter_map(|path| plain(self.at(path)?));
+        texts.map(|text| cut(&text)).find(|text| !text.is_empty())
+    }
+
+    /// The first of these that has a number, also as text.
+    pub(crate) fn number(self, paths: &[&str]) -> Option<u64> {
+        paths.iter().find_map(|path| match self.at(path)? {
+            Value::Number(number) => number.as_u64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        })
+    }
+
+    /// The texts of the first of these that is a list, or what its tables have under `key`.
+    pub(crate) fn texts(self, paths: &[&str], key: &str) -> Vec<String> {
+        let list = paths.iter().find_map(|path| self.at(path)?.as_array());
+        let items = list.into_iter().flatten().filter_map(|item| plain(item.get(key).unwrap_or(item)));
+        items.map(|text| one_line(&text, ITEM_BYTES_MAX)).take(LIST_MAX).collect()
+    }
+
+    /// What is there for the field `name` of a context: a text, a number, or the texts of a list.
+    pub(crate) fn values(self, name: &str, path: &str) -> Vec<String> {
+        match (self.at(path), name) {
+            (Some(Value::Array(_)), _) => self.texts(&[path], "name"),
+            (Some(_), "body" | "comment") => self.long(&[path]).into_iter().collect(),
+            (Some(_), _) => self.text(&[path]).into_iter().collect(),
+            (None, _) => Vec::new(),
+        }
+    }
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Control characters move cursors and hide text, and have no place in a title or a name.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    cut(text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }), most)
+}
+
+fn lines(text: &str, most: usize) -> String {
+    cut(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')), most)
+}
+
+fn cut(text: impl Iterator<Item = char>, most: usize) -> String {
+    let mut kept = String::new();
+    for c in text {
+        if kept.len() + c.len_utf8() + '…'.len_utf8() > most {
+            kept.push('…');
+            break;
+        }
+        kept.push(c);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_place_that_has_something_counts() {
+        let payload =
+            json!({"a": null, "b": {"c": ["x", "y"]}, "n": "42", "empty": "", "l": [{"name": "p"}, "q", 3]});
+        let look = Look(&payload);
+        assert_eq!(look.text(&["a", "missing.x", "empty", "b.c.1"]).as_deref(), Some("y"));
+        assert_eq!(look.text(&["b", "b.c", "b.c.9"]), None);
+        assert_eq!(look.number(&["b", "n"]), Some(42));
+        assert_eq!(look.texts(&["b.d", "l"], "name"), ["p", "q", "3"]);
+    }
+
+    #[test]
+    fn texts_are_cut_and_have_no_control_characters() {
+        let payload = json!({"t": "a\u{1b}[2Jb\nc", "long": "é".repeat(LONG_BYTES_MAX)});
+        let look = Look(&payload);
+        assert_eq!(look.text(&["t"]).as_deref(), Some("a [2Jb c"));
+        assert_eq!(look.long(&["t"]).as_deref(), Some("a[2Jb\nc"));
+        let long = look.long(&["long"]).unwrap();
+        assert!(long.len() <= LONG_BYTES_MAX && long.ends_with("é…"), "{}", long.len());
+    }
+}
