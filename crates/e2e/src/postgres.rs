@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::server::command;
 use crate::{Server, free_port};
@@ -213,8 +213,7 @@ impl Postgres {
         server.signal(signal).expect("a running server");
         for child in children.expect("a running server").split_whitespace() {
             // A child may have ended meanwhile.
-            let pid = child.parse().ok().and_then(Pid::from_raw);
-            let _ = pid.map(|pid| kill_process(pid, signal));
+            let _ = child.parse().map(|pid| crate::server::signal(pid, signal));
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -56,14 +57,36 @@ impl Server {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Sends it a signal: STOP, CONT, KILL, TERM.
+    /// Sends it a signal: STOP, CONT, KILL, TERM. After STOP it returns when the process stands still.
     ///
     /// # Errors
     /// If it has ended.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(kill_process(pid, signal)?)
+        self::signal(self.child.id(), signal)
     }
+}
+
+/// Sends a process a signal. STOP takes effect thread by thread, and one that runs may answer a request meanwhile:
+/// after it this returns when all of them stand still.
+pub(crate) fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    kill_process(Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::NotFound)?, signal)?;
+    while signal == Signal::STOP && !stands_still(pid)? {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Whether every thread of it is stopped, or has ended.
+fn stands_still(pid: u32) -> io::Result<bool> {
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread that has ended meanwhile runs no more.
+        let stat = std::fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        if !matches!(state, None | Some('T' | 'Z' | 'X')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Drop for Server {
