@@ -38,7 +38,7 @@ name = os.environ["BELL_AGENT"]
 later_era = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
              "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
              "io.modelcontextprotocol/clientCapabilities": {}}
-said, asked = {}, 0
+said, asked = {"run": os.environ["BELL_RUN"]}, 0
 
 def send(message):
     child.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -74,6 +74,19 @@ def ask_and_cancel():
     send({"method": "notifications/cancelled", "params": {"requestId": "wish", "_meta": later_era}})
     said["cancelled"] = [waits, until_waiting(0)]
 
+def read_itself():
+    own = [one["uri"] for one in ask("resources/list", {})["resources"]]
+    said["own"] = own
+    said["record"] = ask("resources/read", {"uri": own[0]})
+    # What was printed is written down by another process, a moment later.
+    end = time.monotonic() + 40
+    while time.monotonic() < end:
+        said["log"] = ask("resources/read", {"uri": own[1]})
+        if "printed by first" in said["log"]["contents"][0]["text"]:
+            break
+        time.sleep(0.05)
+    said["others"] = [ask("resources/read", {"uri": uri}) for uri in ("bell://runs/other", "bell://agents/second")]
+
 if name == "first":
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "by-hand", "version": "1"}}
     said["initialize"] = ask("initialize", about)
@@ -91,6 +104,8 @@ if name == "first":
     call("check_call", job=job)
     call("release_lock", key="job:a")
     call("set_status", text="nearly done")
+    print("printed by first", flush=True)
+    read_itself()
 else:
     call("acquire_lock", keys=["job:a"])
     call("release_lock", key="job:a")
@@ -136,6 +151,7 @@ fn an_agent_of_a_preset_locks_and_returns_over_mcp_and_another_is_told_to_skip()
     let first = said(&place, "first");
     check_offer(&first);
     check_first(&first);
+    check_resources(&first, first["run"].as_str().unwrap());
     check_second(&said(&place, "second"));
     stop(daemon);
 }
@@ -190,6 +206,17 @@ fn check_first(said: &Value) {
     assert_eq!(content("wait_call")["state"], "completed", "{}", said["wait_call"]);
     assert_eq!(content("wait_call")["returned"], r#"{"from":"second"}"#);
     assert_eq!(said["exit"], 0, "it ends when nobody speaks to it any more");
+}
+
+fn check_resources(said: &Value, run: &str) {
+    assert_eq!(said["own"], json!([format!("bell://runs/{run}"), format!("bell://runs/{run}/log")]));
+    let text = |of: &str| said[of]["contents"][0]["text"].as_str().unwrap().to_owned();
+    let record: Value = serde_json::from_str(&text("record")).unwrap();
+    assert_eq!((&record["run"], &record["status"]), (&json!(run), &json!("nearly done")));
+    assert!(text("log").contains("printed by first"), "{}", said["log"]);
+    for other in said["others"].as_array().unwrap() {
+        assert!(other["error"]["message"].as_str().unwrap().contains("there is no resource"), "{other}");
+    }
 }
 
 fn check_second(said: &Value) {

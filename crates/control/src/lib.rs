@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`control`] | what it works with |
 //! | `status` | how the fleet stands |
-//! | `runs`, [`logs`] | what runs and ran, and what it printed |
+//! | [`runs`], [`logs`] | what runs and ran, and what it printed |
 //! | `jobs` | what waits; having agents run |
 //! | `steer` | holding, ending, scaling |
 //! | [`history`] | what happened, and why |
@@ -37,7 +37,7 @@ pub mod logs;
 pub mod nodes;
 pub mod place;
 pub mod refused;
-mod runs;
+pub mod runs;
 mod status;
 mod steer;
 pub mod who;

@@ -27,17 +27,24 @@ impl Control {
     /// # Errors
     /// If no such run was on this machine, or its log can't be read.
     pub async fn logs(&self, name: &str, query: LogQuery) -> Result<LogAnswer, Refused> {
-        let (runs, name) = (self.place.runs(), name.to_owned());
-        // Disks may take their time, and whoever asked is not the only one.
-        let read = tokio::task::spawn_blocking(move || {
-            let named = Named::of(Some(name.as_str()).filter(|name| *name != ANY), &runs)?;
-            let run = named.latest(&runs)?;
-            answer(&runs, &run, &query)
-        });
-        read.await.map_err(|error| {
-            Refused::new(Outcome::Unavailable, format!("could not read the log: {error}"), "Try again.")
-        })?
+        read(self.place.runs(), name.to_owned(), query).await
     }
+}
+
+/// A part of what a run printed, from the folder that runs have theirs in. `name` is as for [`Control::logs`].
+///
+/// # Errors
+/// If no such run was on this machine, or its log can't be read.
+pub async fn read(runs: PathBuf, name: String, query: LogQuery) -> Result<LogAnswer, Refused> {
+    // Disks may take their time, and whoever asked is not the only one.
+    let read = tokio::task::spawn_blocking(move || {
+        let named = Named::of(Some(name.as_str()).filter(|name| *name != ANY), &runs)?;
+        let run = named.latest(&runs)?;
+        answer(&runs, &run, &query)
+    });
+    read.await.map_err(|error| {
+        Refused::new(Outcome::Unavailable, format!("could not read the log: {error}"), "Try again.")
+    })?
 }
 
 /// A part of what a run printed, as one answer.

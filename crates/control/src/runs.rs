@@ -2,6 +2,7 @@
 
 use bell_api::control::runs::{RunLine, RunShown, RunsAnswer, RunsQuery};
 use bell_api::outcome::Outcome;
+use bell_coord::Coord;
 use bell_core::work::row::What;
 use bell_core::work::run::RunId;
 
@@ -60,31 +61,38 @@ impl Control {
     /// # Errors
     /// If there is no such run, or the store can't be read.
     pub async fn run(&self, name: &str) -> Result<RunShown, Refused> {
-        let id = RunId::from(record_name(name)?);
-        let Some((run, _)) = self.coord.run(&id).await? else { return Err(no_such_run(&id)) };
-        let job = self.coord.job(&run.job).await?.map(|(job, _)| job);
-        let slots = if run.ended.is_none() { self.coord.slots().await? } else { Vec::new() };
-        let alive = slots.iter().any(|(slot, alive)| slot.run == id && *alive);
-        let locks = if alive { self.locks.keys_of(&run.session, KEYS).await? } else { Vec::new() };
-        Ok(RunShown {
-            outcome: Outcome::Listed,
-            run: id,
-            agent: run.agent,
-            job: run.job,
-            trigger: job.map(|job| job.spec.trigger),
-            attempt: run.attempt,
-            node: run.node,
-            alive,
-            claimed_ms: run.claimed.0,
-            begun_ms: run.begun.map(|at| at.0),
-            ended_ms: run.ended.as_ref().map(|ended| ended.at.0),
-            end: run.ended.map(|ended| ended.end),
-            status: run.status,
-            returned: run.returned,
-            kill: run.kill,
-            locks: locks.iter().map(ToString::to_string).collect(),
-        })
+        shown(&self.coord, &self.locks, RunId::from(record_name(name)?)).await
     }
+}
+
+/// Everything that is on record of a run, with the locks that it has in the store of locks.
+///
+/// # Errors
+/// If there is no such run, or the store can't be read.
+pub async fn shown(work: &Coord, locks: &Coord, id: RunId) -> Result<RunShown, Refused> {
+    let Some((run, _)) = work.run(&id).await? else { return Err(no_such_run(&id)) };
+    let job = work.job(&run.job).await?.map(|(job, _)| job);
+    let slots = if run.ended.is_none() { work.slots().await? } else { Vec::new() };
+    let alive = slots.iter().any(|(slot, alive)| slot.run == id && *alive);
+    let locks = if alive { locks.keys_of(&run.session, KEYS).await? } else { Vec::new() };
+    Ok(RunShown {
+        outcome: Outcome::Listed,
+        run: id,
+        agent: run.agent,
+        job: run.job,
+        trigger: job.map(|job| job.spec.trigger),
+        attempt: run.attempt,
+        node: run.node,
+        alive,
+        claimed_ms: run.claimed.0,
+        begun_ms: run.begun.map(|at| at.0),
+        ended_ms: run.ended.as_ref().map(|ended| ended.at.0),
+        end: run.ended.map(|ended| ended.end),
+        status: run.status,
+        returned: run.returned,
+        kill: run.kill,
+        locks: locks.iter().map(ToString::to_string).collect(),
+    })
 }
 
 /// That there is no run of this name.

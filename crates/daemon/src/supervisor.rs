@@ -186,6 +186,7 @@ impl Keeper {
             locks: locks.clone(),
             holder: holder.clone(),
             ttl: warrant.ttl,
+            runs: Place::of(&warrant.project).runs(),
         };
         let desk = Desk::new(standing, ProjectCallees(warrant.project.clone()));
         let (counter, mut env) = Counter::open(desk, &self.run_dir)

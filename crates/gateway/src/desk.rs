@@ -1,5 +1,6 @@
 //! What the routes of one run act on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,6 +39,8 @@ pub struct Standing {
     pub holder: Session,
     /// How long a lock lasts if nobody says.
     pub ttl: Ttl,
+    /// Where runs have their folders, with what they print.
+    pub runs: PathBuf,
 }
 
 /// An agent that may be called.

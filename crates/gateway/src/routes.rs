@@ -20,6 +20,8 @@ pub fn routes(desk: Desk) -> Router {
         .route("/v1/run/return", only(post(run::give_back)))
         .route("/v1/run/rerun", only(post(run::rerun)))
         .route("/v1/run/exit", only(post(run::exit)))
+        .route("/v1/runs/{run}", only(get(run::show)))
+        .route("/v1/runs/{run}/logs", only(get(run::logs)))
         .route("/v1/calls", only(post(calls::call)))
         .route("/v1/calls/{job}", only(get(calls::check)))
         .fallback(nothing_here)

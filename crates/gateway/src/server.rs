@@ -39,7 +39,7 @@ mod metrics;
 pub mod openapi;
 mod outside;
 mod outsiders;
-mod question;
+pub(crate) mod question;
 pub mod routes;
 mod sessions;
 mod stream;

@@ -4,6 +4,7 @@ mod support;
 
 use bell_api::ask::SessionRequest;
 use bell_api::call::CallRequest;
+use bell_api::control::logs::LogQuery;
 use bell_api::outcome::Outcome;
 use bell_client::Failure;
 use bell_coord::new_request;
@@ -130,4 +131,25 @@ async fn a_session_of_its_own_takes_locks_and_nothing_else() {
     own.acquire(&acquire("job:b", 0)).await.unwrap();
     office.desk.end_sessions().await;
     assert_eq!(run.show("job:b").await.unwrap().outcome, Outcome::Free);
+}
+
+#[tokio::test]
+async fn a_run_is_shown_its_own_record_and_no_other() {
+    let office = Office::open().await;
+    let other = Office::on(&office.coord).await;
+    let client = office.client();
+    for name in [office.run.as_str(), "-"] {
+        assert_eq!(client.run(name).await.unwrap().run, office.run);
+    }
+    assert_eq!(outcome(client.run(other.run.as_str()).await), Outcome::NotFound);
+    assert_eq!(outcome(client.logs(other.run.as_str(), &LogQuery::default()).await), Outcome::NotFound);
+    let follow = LogQuery { follow: true, ..LogQuery::default() };
+    assert_eq!(outcome(client.logs("-", &follow).await), Outcome::Invalid);
+    let own =
+        client.session(&SessionRequest { label: Some("part".to_owned()), ..SessionRequest::default() }).await;
+    assert_eq!(
+        outcome(own.unwrap().run("-").await),
+        Outcome::Unauthorized,
+        "a session of a part has locks only"
+    );
 }

@@ -1,15 +1,14 @@
 //! The tools and resources of a run: what an agent can do from inside it.
 //!
-//! Every tool asks the supervisor of the run, which judges the run's token; nothing here has rights over the run. A daemon
-//! can also show the run its own record and log.
+//! All of it is asked of the supervisor of the run, which judges the run's token; nothing here has rights over the run.
 
 mod act;
 mod arguments;
 mod tools;
 
-use bell_client::Client;
-use bell_control::Control;
-use bell_core::work::run::RunId;
+use bell_api::outcome::Outcome;
+use bell_client::{Client, Failure};
+use bell_control::logs::ANY;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject, ReadResourceResult, Resource};
 
@@ -27,26 +26,12 @@ pub(crate) const INSTRUCTIONS: &str = "You are an agent in a fleet. Before you c
 #[derive(Clone)]
 pub struct RunSide {
     client: Client,
-    own: Option<Own>,
-}
-
-/// What a daemon can show a run of itself.
-#[derive(Clone)]
-struct Own {
-    control: Control,
-    run: RunId,
 }
 
 impl RunSide {
     /// The run that this client acts for.
     pub fn new(client: Client) -> Self {
-        Self { client, own: None }
-    }
-
-    /// The same, with its record and its log.
-    #[must_use]
-    pub fn with_record(self, control: Control, run: RunId) -> Self {
-        Self { own: Some(Own { control, run }), ..self }
+        Self { client }
     }
 
     /// Does what a tool is asked; `None`: there is no such tool. `given_up` is ready when nobody wants the answer any more.
@@ -59,29 +44,33 @@ impl RunSide {
         act::act(&self.client, name, arguments, given_up).await
     }
 
-    pub(crate) fn has_resources(&self) -> bool {
-        self.own.is_some()
+    /// Its record and its log.
+    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, ErrorData> {
+        let run = self.client.run(ANY).await.map_err(refused)?.run.to_string();
+        Ok(vec![
+            Named::Run(run.clone()).listed("This run, as it stands on record"),
+            Named::Log(run).listed("What this run has printed"),
+        ])
     }
 
-    pub(crate) fn resources(&self) -> Vec<Resource> {
-        let Some(Own { run, .. }) = &self.own else { return Vec::new() };
-        vec![
-            Named::Run(run.to_string()).listed("This run, as it stands on record"),
-            Named::Log(run.to_string()).listed("What this run has printed"),
-        ]
-    }
-
-    /// What is asked for, if it is the run's own.
+    /// What is asked for, if it is the run's own: of others its supervisor knows nothing.
     pub(crate) async fn read(&self, named: &Named) -> Result<Option<ReadResourceResult>, ErrorData> {
-        let Some(Own { control, run }) = &self.own else { return Ok(None) };
-        let is_own = matches!(named, Named::Run(name) | Named::Log(name) if name == run.as_str());
-        if !is_own {
-            return Ok(None);
+        let read = match named {
+            Named::Agent(_) => return Ok(None),
+            Named::Run(run) => self.client.run(run).await.map(|run| named.holding(&run)),
+            Named::Log(run) => {
+                let log = self.client.logs(run, &look::end_of_log()).await;
+                log.map(|log| Ok(named.saying(look::text(&log).0)))
+            }
+        };
+        match read {
+            Ok(read) => read.map(Some),
+            Err(Failure::Refused(answer)) if answer.outcome == Outcome::NotFound => Ok(None),
+            Err(failure) => Err(refused(failure)),
         }
-        // The supervisor judges the token here too: any question will do.
-        if let Err(failure) = self.client.revision().await {
-            return Err(ErrorData::invalid_request(failure.to_string(), None));
-        }
-        look::read(control, named).await
     }
+}
+
+fn refused(failure: Failure) -> ErrorData {
+    ErrorData::invalid_request(failure.to_string(), None)
 }

@@ -37,13 +37,6 @@ impl Side {
             Self::Operator(operator) => operator.tools(),
         }
     }
-
-    fn has_resources(&self) -> bool {
-        match self {
-            Self::Run(run) => run.has_resources(),
-            Self::Operator(_) => true,
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -59,9 +52,8 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let has = ServerCapabilities::builder().enable_prompts().enable_tools();
-        let has = if self.side.has_resources() { has.enable_resources().build() } else { has.build() };
-        ServerConfig::new(has)
+        let has = ServerCapabilities::builder().enable_prompts().enable_tools().enable_resources();
+        ServerConfig::new(has.build())
             .with_server_info(Implementation::new("bell", env!("CARGO_PKG_VERSION")).with_title("Bellwether"))
             .with_instructions(self.side.instructions())
     }
@@ -98,7 +90,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let found = match &self.side {
-            Side::Run(run) => run.resources(),
+            Side::Run(run) => run.resources().await?,
             Side::Operator(operator) => operator.resources().await?,
         };
         Ok(ListResourcesResult::with_all_items(found))
@@ -109,10 +101,7 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let mut templates = Vec::new();
-        if self.side.has_resources() {
-            templates = resource::templates_of_runs();
-        }
+        let mut templates = resource::templates_of_runs();
         if matches!(self.side, Side::Operator(_)) {
             templates.insert(0, resource::template_of_agents());
         }

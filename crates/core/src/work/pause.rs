@@ -59,7 +59,9 @@ impl Draft<'_> {
             Extent::Fleet => None,
             Extent::Agent(agent) => Some(agent.clone()),
         };
-        let about = format!("pause-{}", agent.as_ref().map_or("", AgentName::as_str));
+        // A fleet may be let go within the millisecond in which it was held.
+        let act = if reason.is_some() { "pause" } else { "resume" };
+        let about = format!("{act}-{}", agent.as_ref().map_or("", AgentName::as_str));
         let what = What::Paused { reason: reason.map(str::to_owned) };
         self.note(at, about, Event { agent, job: None, what });
     }

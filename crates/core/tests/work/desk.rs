@@ -196,6 +196,13 @@ impl Desk {
         }
     }
 
+    /// Both within one millisecond.
+    pub(crate) fn pause_and_resume(&mut self, extent: &Extent) {
+        let at = self.at();
+        assert!(self.decide(|view| pause(view, extent, "lunch", at)));
+        assert!(self.decide(|view| resume(view, extent, at)));
+    }
+
     pub(crate) fn pause(&mut self, extent: &Extent) -> bool {
         let at = self.at();
         self.decide(|view| pause(view, extent, "lunch", at))

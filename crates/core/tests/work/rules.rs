@@ -309,6 +309,14 @@ fn a_paused_fleet_accepts_and_starts_nothing() {
     }
 }
 
+#[test]
+fn a_pause_that_ends_at_once_stands_on_record_with_its_end() {
+    let mut desk = Desk::default();
+    desk.pause_and_resume(&Extent::Fleet);
+    let noted = desk.rows().into_keys().filter(|id| matches!(id, RowId::History(..)));
+    assert_eq!(noted.count(), 2);
+}
+
 fn skipped(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Skipped { .. })
 }

@@ -130,7 +130,7 @@ async fn run(server: &Server, token: &Token) -> Result<RunSide, Refusal> {
     let url = format!("unix:{}", socket.display());
     let client =
         Client::new(&url, &token.expose().into()).map_err(|failure| Refusal::of(*failure.answer()))?;
-    Ok(RunSide::new(client).with_record(control.clone(), slot.run.clone()))
+    Ok(RunSide::new(client))
 }
 
 /// The folder is the agent's: a link in it could lead anywhere.

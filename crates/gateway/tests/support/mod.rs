@@ -75,6 +75,7 @@ impl Office {
     /// A run of `worker` on this store.
     pub(crate) async fn on(coord: &Coord) -> Self {
         let (run, session) = begin(coord, "worker").await;
+        let folder = tempfile::tempdir().unwrap();
         let standing = Standing {
             run: run.clone(),
             agent: name("worker"),
@@ -83,9 +84,9 @@ impl Office {
             locks: coord.clone(),
             holder: session.clone(),
             ttl: Ttl::DEFAULT,
+            runs: folder.path().join("runs"),
         };
         let desk = Desk::new(standing, OneHelper);
-        let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("bell.sock");
         let listener = listen(&socket, None).unwrap();
         let mut served = JoinSet::new();

@@ -41,10 +41,7 @@ pub(crate) async fn read(control: &Control, named: &Named) -> Result<Option<Read
     let read = match named {
         Named::Agent(name) => control.agent(name).await.map(|agent| named.holding(&agent)),
         Named::Run(run) => control.run(run).await.map(|run| named.holding(&run)),
-        Named::Log(run) => {
-            let query = LogQuery { tail: Some(LOG_LINES), ..LogQuery::default() };
-            control.logs(run, query).await.map(|log| Ok(named.saying(text(&log).0)))
-        }
+        Named::Log(run) => control.logs(run, end_of_log()).await.map(|log| Ok(named.saying(text(&log).0))),
     };
     match read {
         Ok(read) => read.map(Some),
@@ -53,8 +50,13 @@ pub(crate) async fn read(control: &Control, named: &Named) -> Result<Option<Read
     }
 }
 
+/// What to ask for to have the end of a log.
+pub(crate) fn end_of_log() -> LogQuery {
+    LogQuery { tail: Some(LOG_LINES), ..LogQuery::default() }
+}
+
 /// The end of a log as text, and whether all of it is there. What did not come from standard output says so.
-pub(super) fn text(log: &LogAnswer) -> (String, bool) {
+pub(crate) fn text(log: &LogAnswer) -> (String, bool) {
     let mut lines = Vec::new();
     let mut bytes = 0;
     for line in log.lines.iter().rev() {
