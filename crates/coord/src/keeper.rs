@@ -38,20 +38,24 @@ pub fn run(task: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// Runs a task on the keeper's thread that has nothing to do at first. Tasks that come together are begun
-/// together, a moment later: most leases are given back before the thread would even have woken up for them.
-pub fn run_soon(task: impl Future<Output = ()> + Send + 'static) {
+/// together, a moment later, and made only then: `None` if there is nothing to do any more. Most leases are given back
+/// before the thread would even have woken up for them.
+pub fn run_soon<T>(task: impl FnOnce() -> Option<T> + Send + 'static)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
     #[cfg(feature = "simulated")]
     if bell_store::simulated::here().is_some() {
-        return run(task);
+        return task().into_iter().for_each(run);
     }
-    static WAITING: Mutex<Vec<Task>> = Mutex::new(Vec::new());
+    static WAITING: Mutex<Vec<Box<dyn FnOnce() + Send>>> = Mutex::new(Vec::new());
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.push(Box::pin(task));
+    waiting.push(Box::new(|| task().into_iter().for_each(|task| drop(tokio::task::spawn(task)))));
     if waiting.len() == 1 {
         run(async {
             tokio::time::sleep(SOON).await;
             let begun = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
-            begun.into_iter().for_each(|task| drop(tokio::task::spawn(task)));
+            begun.into_iter().for_each(|begin| begin());
         });
     }
 }

@@ -60,7 +60,7 @@ impl Coord {
             }
             let sent = boottime();
             let (txn, partial) = self.txn(&loaded, &changes)?;
-            let expected: BTreeSet<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+            let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
             match self.commit(txn).await {
                 Ok(Outcome::Committed(committed)) => {
                     self.clock().told(committed.now);
@@ -70,7 +70,7 @@ impl Coord {
                 }
                 Ok(Outcome::Conflict(now)) => {
                     let seen = loaded.versions.clone();
-                    self.take_conflict(&mut loaded, &expected, &now)?;
+                    self.take_conflict(&mut loaded, &expected.into_iter().collect(), &now)?;
                     loaded.sent = sent;
                     late = if seen == loaded.versions { late + 1 } else { 0 };
                     if late > MAX_LATE {

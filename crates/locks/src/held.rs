@@ -69,7 +69,8 @@ impl Held {
             loss: watch::Sender::new(None),
             unneeded: Notify::new(),
         });
-        keeper::run_soon(renew_while_needed(Arc::clone(backend), session.clone(), Arc::clone(&kept)));
+        let (keeping, of, renewed) = (Arc::clone(backend), session.clone(), Arc::downgrade(&kept));
+        keeper::run_soon(move || Some(renew_while_needed(keeping, of, renewed.upgrade()?)));
         Self { backend: Arc::clone(backend), session: session.clone(), kept, given_back: false }
     }
 
