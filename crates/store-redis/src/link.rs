@@ -305,18 +305,21 @@ impl Thread {
                 committing.spawn(carry_out(unsent.drain(..size).collect(), connected.session.clone()));
             }
             let is_lost = tokio::select! {
+                // What ended comes first: whoever heard that the server is the wrong one, and asks again, is not to
+                // be sent there once more.
+                biased;
+                Some(ended) = asked.join_next() => is_elsewhere(&ended),
+                Some(ended) = committing.join_next() => is_elsewhere(&ended),
+                push = connected.pushes.recv() => self.hear(push.as_ref().map(Notice::of)),
+                _ = watch.tick() => {
+                    asked.spawn(look_after(connected.session.clone()));
+                    false
+                }
                 // Together, so that those who ask at the same time go together.
                 count = self.jobs.recv_many(waiting, MAX_JOBS) => match count {
                     0 => return End::Closed,
                     _ => false,
                 },
-                push = connected.pushes.recv() => self.hear(push.as_ref().map(Notice::of)),
-                Some(ended) = asked.join_next() => is_elsewhere(&ended),
-                Some(ended) = committing.join_next() => is_elsewhere(&ended),
-                _ = watch.tick() => {
-                    asked.spawn(look_after(connected.session.clone()));
-                    false
-                }
             };
             if is_lost {
                 waiting.extend(unsent.into_iter().map(Job::Commit));
