@@ -25,8 +25,9 @@ use crate::link::{
 use crate::notice::Notice;
 use crate::session::{Ears, Session, Shared};
 
-/// Batches on the way at the same time: while the server works on one, another is made or answered.
-const MAX_ON_THE_WAY: usize = 2;
+/// Batches on the way at the same time. With few, client and server sleep and wake each other for every batch, which
+/// takes longer than the batch; with many, nothing is shared. At 16 and 64 sessions 8 took the least CPU in all.
+const MAX_ON_THE_WAY: usize = 8;
 
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ impl Express {
 
     /// Commits; the transaction comes back if it has to go by the thread.
     ///
-    /// Whoever comes while nobody is on the way goes alone, without a task in between. Dropped half-way, it has
+    /// Whoever comes while there is room on the way goes alone, without a task in between. Dropped half-way, it has
     /// happened or not, and nobody else's commit is affected.
     pub(crate) async fn commit(self: &Arc<Self>, txn: Txn) -> Result<Result<Outcome>, Txn> {
         let Some(session) = self.session() else { return Err(txn) };
@@ -98,13 +99,13 @@ impl Express {
         Ok(answered.await.unwrap_or_else(|_| Err(connection_lost().error(COMMIT))))
     }
 
-    /// The turn of one who goes alone; `None` if others are on the way.
+    /// The turn of one who goes alone; `None` if others wait, or too many are on the way.
     fn turn_alone(self: &Arc<Self>, session: &Session) -> Option<Turn> {
         let mut state = self.lock();
-        if state.on_the_way > 0 {
+        if state.on_the_way >= MAX_ON_THE_WAY || !state.unsent.is_empty() {
             return None;
         }
-        state.on_the_way = 1;
+        state.on_the_way += 1;
         Some(Turn { express: Arc::clone(self), session: session.clone() })
     }
 

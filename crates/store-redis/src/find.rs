@@ -3,13 +3,14 @@
 //! All keys of a store are in one slot, so one node has them all: a store on a cluster or behind sentinels is a
 //! store on one node that has to be found first, and again when it has moved.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    PushInfo, RedisConnectionInfo, RedisError, Value, cmd,
+    PushInfo, RedisConnectionInfo, RedisError, RedisResult, Value, cmd,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -17,6 +18,7 @@ use bell_store::Kind;
 
 use crate::address::{Address, Host, Place, Security};
 use crate::fault::Fault;
+use crate::line::Line;
 
 /// How long one node may take to answer while we look for the right one.
 const NODE_LIMIT: Duration = Duration::from_secs(1);
@@ -33,12 +35,58 @@ pub(crate) async fn find(address: &Address) -> Result<Host, Fault> {
     }
 }
 
+/// A connection to a node. Cheap to clone; all clones are the one connection.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    /// Driven by a task, and hears what is pushed.
+    Hearing(MultiplexedConnection),
+    /// Asked from the caller's own thread.
+    Near(Arc<Line>),
+}
+
+impl Connection {
+    pub(crate) async fn ask(&self, request: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Hearing(connection) => request.query_async(&mut connection.clone()).await,
+            Self::Near(line) => line.ask(request).await,
+        }
+    }
+
+    /// Asks all of these in one round trip.
+    pub(crate) async fn ask_all(&self, requests: &[Cmd]) -> RedisResult<Vec<Value>> {
+        match self {
+            Self::Hearing(connection) => {
+                let mut pipeline = redis::pipe();
+                for request in requests {
+                    pipeline.add_command(request.clone());
+                }
+                pipeline.query_async(&mut connection.clone()).await
+            }
+            Self::Near(line) => line.ask_all(requests).await,
+        }
+    }
+
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<()> {
+        match self {
+            Self::Hearing(connection) => connection.clone().subscribe(channel).await,
+            Self::Near(_) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn psubscribe(&self, pattern: &str) -> RedisResult<()> {
+        match self {
+            Self::Hearing(connection) => connection.clone().psubscribe(pattern).await,
+            Self::Near(_) => Ok(()),
+        }
+    }
+}
+
 /// A connection to a node, as the user of the address. What the server pushes goes to `pushes`.
 pub(crate) async fn connect(
     address: &Address,
     host: &Host,
     pushes: UnboundedSender<PushInfo>,
-) -> Result<MultiplexedConnection, Fault> {
+) -> Result<Connection, Fault> {
     let mut login = RedisConnectionInfo::default().set_db(address.database);
     if let Some(user) = &address.user {
         login = login.set_username(user);
@@ -46,7 +94,29 @@ pub(crate) async fn connect(
     if let Some(password) = &address.password {
         login = login.set_password(&password.0);
     }
-    dial(host, address.security, login, pushes).await
+    dial(host, address.security, login, pushes).await.map(Connection::Hearing)
+}
+
+/// A connection for those on this runtime, over which nothing is pushed but its end.
+pub(crate) async fn connect_near(
+    address: &Address,
+    host: &Host,
+    pushes: UnboundedSender<PushInfo>,
+) -> Result<Connection, Fault> {
+    if address.security == Security::Tls {
+        return connect(address, host, pushes).await;
+    }
+    let refused = |error: RedisError| unreachable(host, address.security, &error);
+    let line = Line::open(host, pushes).await.map_err(refused)?;
+    if let Some(password) = &address.password {
+        let mut login = cmd("AUTH");
+        login.arg(&address.user).arg(&password.0);
+        line.ask(&login).await.map_err(refused)?;
+    }
+    let mut select = cmd("SELECT");
+    select.arg(address.database);
+    line.ask(&select).await.map_err(refused)?;
+    Ok(Connection::Near(Arc::new(line)))
 }
 
 async fn dial(

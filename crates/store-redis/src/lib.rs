@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `address` | what a URL says |
 //! | `find` | which node to talk to, and a connection to it |
+//! | `line`, `resp` | a connection on which requests leave from the thread that asks |
 //! | `server` | what the server says about itself, and what that means for the operator |
 //! | `scripts` | the scripts that Redis runs, in `lua/` |
 //! | `session` | a connection and what can be asked over it: one round trip each |
@@ -20,9 +21,9 @@
 //!
 //! | key | what it is |
 //! | --- | --- |
-//! | `{prefix}:meta` | a hash: format, revision, epoch, clock, and which process of the server has the data |
+//! | `{prefix}:meta` | a hash: format, epoch, and what the server was like when it was last looked at |
 //! | `{prefix}:names` | a sorted set of all names, all with the score 0: their order is that of their bytes |
-//! | `{prefix}:records` | a hash from name to version (16 digits), stamp (16 digits) and value |
+//! | `{prefix}:records` | a hash from name to version, stamp (8 bytes each) and value; under the empty name the head: revision, clock, format, and which process of the server has the data |
 //! | `{prefix}:changes:{topic}` | a channel: the names of this topic that a commit wrote |
 //! | `{prefix}:changes` | a channel: anything may have changed |
 //!
@@ -44,9 +45,11 @@ mod batch;
 mod express;
 mod fault;
 mod find;
+mod line;
 mod link;
 mod notice;
 mod reply;
+mod resp;
 mod scripts;
 mod server;
 mod session;

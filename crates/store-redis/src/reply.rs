@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bell_store::{Kind, Name, Record, Revision, Snapshot, Timestamp, Version};
+use bell_store::{Kind, Name, Record, Revision, Snapshot, Timestamp, Txn};
 use redis::Value;
 
 use crate::batch::Ended;
 use crate::fault::{Fault, foreign};
 use crate::witness::Told;
 
-/// Digits of a version and of a stamp in front of a value.
-const DIGITS: usize = 16;
+/// The format of what is stored, as in `common.lua`.
+const FORMAT: u32 = 2;
 
 /// The answer of a script.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Reply {
     pub(crate) told: Told,
     /// What is added to the server's clock.
     pub(crate) offset_ms: i64,
+    /// Of each transaction: whether it was committed (1) or not (0), and the revision then.
+    outcomes: Vec<u8>,
     rest: Vec<Value>,
 }
 
@@ -66,29 +68,33 @@ pub(crate) struct Times {
 }
 
 impl Reply {
-    /// Reads an answer.
-    pub(crate) fn parse(mut answer: Vec<Value>, times: Times) -> Result<Self, Fault> {
-        let said = answer.first().and_then(bytes).unwrap_or_default().to_vec();
-        let word = match said.as_slice() {
-            b"ok" => Word::Ok,
-            b"missing" => Word::Rewound(Rewound::Missing),
-            b"restarted" => Word::Rewound(Rewound::Restarted),
-            b"behind" => Word::Rewound(Rewound::Behind),
-            b"foreign" => return Err(foreign()),
-            b"forbidden" => return Err(forbidden(answer.get(1).and_then(bytes).unwrap_or_default())),
-            b"newer" => return Err(newer()),
-            b"damaged" => return Err(damaged("names and records differ in number")),
+    /// Reads an answer: a text, or a list that begins with one.
+    pub(crate) fn parse(answer: Value, times: Times) -> Result<Self, Fault> {
+        let (said, rest) = match answer {
+            Value::BulkString(said) => (said, Vec::new()),
+            Value::Array(mut list) if !list.is_empty() => {
+                let rest = list.split_off(1);
+                match list.pop() {
+                    Some(Value::BulkString(said)) => (said, rest),
+                    _ => return Err(nonsense()),
+                }
+            }
             _ => return Err(nonsense()),
         };
-        let number = |place: usize| match answer.get(place) {
-            Some(Value::Int(number)) => *number,
-            _ => 0,
-        };
-        let now_ms = u64::try_from(number(2)).unwrap_or(0);
-        let told = Told { now_ms, sent: times.sent, arrived: times.arrived };
-        let revision = u64::try_from(number(1)).unwrap_or(0);
-        let offset_ms = number(3);
-        Ok(Self { word, revision, told, offset_ms, rest: answer.split_off(answer.len().min(4)) })
+        let told = |now_ms| Told { now_ms, sent: times.sent, arrived: times.arrived };
+        match said.strip_prefix(b"ok") {
+            Some(numbers) => {
+                let mut numbers = numbers;
+                let mut next = || number(&mut numbers).ok_or_else(nonsense);
+                let (revision, now_ms, offset) = (next()?, next()?, next()?);
+                let (told, offset_ms) = (told(now_ms), offset.cast_signed());
+                Ok(Self { word: Word::Ok, revision, told, offset_ms, outcomes: numbers.to_vec(), rest })
+            }
+            None => {
+                let word = Word::Rewound(refusal(&said)?);
+                Ok(Self { word, revision: 0, told: told(0), offset_ms: 0, outcomes: Vec::new(), rest })
+            }
+        }
     }
 
     /// The store's clock.
@@ -98,21 +104,29 @@ impl Reply {
 
     /// The records of these names, which were asked for in this order.
     pub(crate) fn records_of(&self, names: &[Name]) -> Result<Snapshot, Fault> {
-        Ok(self.snapshot(records(names, array(self.rest.first()))?, false))
+        Ok(self.snapshot(records(names, &self.rest)?, false))
     }
 
-    /// What came of the transaction at this place of a batch, which expected these names.
-    pub(crate) fn ended(&self, place: usize, expected: &[Name]) -> Result<Ended, Fault> {
-        match array(self.rest.first()).get(place) {
-            Some(Value::Int(revision)) => Ok(Ended::Committed(u64::try_from(*revision).unwrap_or(0))),
-            Some(Value::Array(conflict)) => {
-                let Some(Value::Int(revision)) = conflict.first() else { return Err(nonsense()) };
-                let records = records(expected, array(conflict.get(1)))?;
-                let revision = u64::try_from(*revision).unwrap_or(0);
-                Ok(Ended::Conflict(Snapshot { revision, ..self.snapshot(records, false) }))
+    /// What came of each of these transactions, in their order.
+    pub(crate) fn ended(&self, txns: &[Txn]) -> Vec<Result<Ended, Fault>> {
+        let (mut outcomes, mut conflicts) = (self.outcomes.as_slice(), self.rest.iter());
+        let each = |txn: &Txn| {
+            let committed = outcomes.split_off_first().copied();
+            let revision = number(&mut outcomes);
+            match (committed, revision) {
+                (Some(1), Some(revision)) => Ok(Ended::Committed(revision)),
+                (Some(0), Some(revision)) => self.conflict(txn, revision, conflicts.next()),
+                _ => Err(nonsense()),
             }
-            _ => Err(nonsense()),
-        }
+        };
+        txns.iter().map(each).collect()
+    }
+
+    fn conflict(&self, txn: &Txn, revision: Revision, found: Option<&Value>) -> Result<Ended, Fault> {
+        let Some(Value::Array(found)) = found else { return Err(nonsense()) };
+        let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+        let found = self.snapshot(records(&expected, found)?, false);
+        Ok(Ended::Conflict(Snapshot { revision, ..found }))
     }
 
     /// The records of a scan for at most this many; one more was asked for.
@@ -128,9 +142,27 @@ impl Reply {
     }
 }
 
-/// A version as it is stored: what an expectation is compared with, byte by byte.
-pub(crate) fn version_text(version: Version) -> String {
-    if version == 0 { "0".to_owned() } else { format!("{version:0DIGITS$}") }
+/// What the script's refusal means.
+fn refusal(said: &[u8]) -> Result<Rewound, Fault> {
+    let said = String::from_utf8_lossy(said);
+    let (word, detail) = said.split_once(' ').unwrap_or((&said, ""));
+    Err(match word {
+        "missing" => return Ok(Rewound::Missing),
+        "restarted" => return Ok(Rewound::Restarted),
+        "behind" => return Ok(Rewound::Behind),
+        "foreign" => foreign(),
+        "forbidden" => forbidden(detail),
+        "format" => other_format(detail),
+        "damaged" => damaged("names and records differ in number, or a part is missing"),
+        _ => nonsense(),
+    })
+}
+
+/// Takes a number off the front.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_be_bytes(*number))
 }
 
 /// Those of these names that were found, which was asked in this order.
@@ -141,10 +173,9 @@ fn records(names: &[Name], found: &[Value]) -> Result<BTreeMap<Name, Record>, Fa
 
 fn record(stored: &Value) -> Result<Record, Fault> {
     let split = |bytes: &[u8]| {
-        let (version, rest) = bytes.split_at_checked(DIGITS)?;
-        let (stamp, value) = rest.split_at_checked(DIGITS)?;
-        let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse().ok();
-        Some(Record { value: value.to_vec(), version: number(version)?, stamp: number(stamp)? })
+        let mut rest = bytes;
+        let (version, stamp) = (number(&mut rest)?, number(&mut rest)?);
+        Some(Record { value: rest.to_vec(), version, stamp })
     };
     bytes(stored).and_then(split).ok_or_else(|| damaged("a record can't be read"))
 }
@@ -180,14 +211,19 @@ fn nonsense() -> Fault {
     damaged("a script gave an answer that it can't give")
 }
 
-fn newer() -> Fault {
-    Fault::new(Kind::TooNew, "a newer Bellwether made this store", "Use that version, or another prefix.")
+fn other_format(format: &str) -> Fault {
+    let hint = "Use that version, or another prefix.";
+    if format.parse().is_ok_and(|format: u32| format < FORMAT) {
+        Fault::new(Kind::Unsupported, format!("an older Bellwether made this store (format {format})"), hint)
+    } else {
+        Fault::new(Kind::TooNew, format!("a newer Bellwether made this store (format {format})"), hint)
+    }
 }
 
-fn forbidden(command: &[u8]) -> Fault {
+fn forbidden(command: &str) -> Fault {
     Fault::new(
         Kind::Unauthorized,
-        format!("this user may not run {} on the keys of the store", String::from_utf8_lossy(command)),
+        format!("this user may not run {command} on the keys of the store"),
         "Give this user the rights that the page on Redis lists (ACL SETUSER).",
     )
 }
@@ -196,25 +232,35 @@ fn forbidden(command: &[u8]) -> Fault {
 mod tests {
     use std::time::Duration;
 
+    use bell_store::Expect;
+
     use super::*;
 
     fn text(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
-    fn parsed(answer: Vec<Value>) -> Result<Reply, Fault> {
+    /// As the scripts write numbers.
+    fn packed(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn stored(version: u64, stamp: u64, value: &str) -> Value {
+        Value::BulkString([&packed(&[version, stamp]), value.as_bytes()].concat())
+    }
+
+    fn parsed(answer: Value) -> Result<Reply, Fault> {
         Reply::parse(answer, Times { sent: Duration::ZERO, arrived: Duration::ZERO })
     }
 
-    fn ok(rest: Vec<Value>) -> Reply {
-        let start = vec![text("ok"), Value::Int(7), Value::Int(1_000), Value::Int(-5)];
-        parsed(start.into_iter().chain(rest).collect()).unwrap()
+    fn ok(outcomes: &[u8], rest: Vec<Value>) -> Reply {
+        let said = [b"ok", packed(&[7, 1_000, (-5_i64).cast_unsigned()]).as_slice(), outcomes].concat();
+        parsed(Value::Array([vec![Value::BulkString(said)], rest].concat())).unwrap()
     }
 
     #[test]
     fn records_are_read_by_name_and_missing_ones_left_out() {
-        let stored = text("00000000000000050000000000000003value");
-        let reply = ok(vec![Value::Array(vec![Value::Nil, stored])]);
+        let reply = ok(&[], vec![Value::Nil, stored(5, 3, "value")]);
         let names: [Name; 2] = ["a".into(), "b".into()];
         let found = reply.records_of(&names).unwrap();
         let record = Record { value: b"value".to_vec(), version: 5, stamp: 3 };
@@ -224,23 +270,25 @@ mod tests {
 
     #[test]
     fn each_transaction_of_a_batch_has_its_own_outcome() {
-        let stored = text("00000000000000050000000000000003value");
-        let conflict = Value::Array(vec![Value::Int(6), Value::Array(vec![stored, Value::Nil])]);
-        let reply = ok(vec![Value::Array(vec![Value::Int(6), conflict, Value::Int(7)])]);
+        let outcome = |word: u8, revision| [vec![word], packed(&[revision])].concat();
+        let outcomes = [outcome(1, 6), outcome(0, 6), outcome(1, 7)].concat();
+        let reply = ok(&outcomes, vec![Value::Array(vec![stored(5, 3, "value"), Value::Nil])]);
         let names: [Name; 2] = ["a".into(), "b".into()];
-        assert_eq!(reply.ended(0, &names).unwrap(), Ended::Committed(6));
-        assert_eq!(reply.ended(2, &[]).unwrap(), Ended::Committed(7));
-        let Ended::Conflict(found) = reply.ended(1, &names).unwrap() else { panic!("no conflict") };
+        let expect = names.map(|name| (name, Expect::Absent)).into();
+        let txns = [Txn::default(), Txn { expect, ..Txn::default() }, Txn::default(), Txn::default()];
+        let ended = reply.ended(&txns);
+        assert_eq!(ended[0], Ok(Ended::Committed(6)));
+        let Ok(Ended::Conflict(found)) = &ended[1] else { panic!("no conflict") };
         let record = Record { value: b"value".to_vec(), version: 5, stamp: 3 };
-        assert_eq!((found.revision, found.records), (6, BTreeMap::from([("a".into(), record)])));
-        assert_eq!(reply.ended(3, &[]).unwrap_err().kind, Kind::Corrupt);
+        assert_eq!((found.revision, &found.records), (6, &BTreeMap::from([("a".into(), record)])));
+        assert_eq!(ended[2], Ok(Ended::Committed(7)));
+        assert_eq!(ended[3].as_ref().unwrap_err().kind, Kind::Corrupt);
     }
 
     #[test]
     fn a_scan_that_found_one_more_says_so() {
-        let stored = text("00000000000000050000000000000003");
-        let reply =
-            ok(vec![Value::Array(vec![text("a"), text("b")]), Value::Array(vec![stored.clone(), stored])]);
+        let found = vec![stored(5, 3, ""), stored(5, 3, "")];
+        let reply = ok(&[], vec![Value::Array(vec![text("a"), text("b")]), Value::Array(found)]);
         let page = reply.scanned(1).unwrap();
         assert_eq!((page.records.len(), page.more), (1, true));
         assert_eq!((reply.scanned(2).unwrap().records.len(), reply.scanned(2).unwrap().more), (2, false));
@@ -248,38 +296,34 @@ mod tests {
 
     #[test]
     fn a_name_without_a_record_is_damage() {
-        let reply = ok(vec![Value::Array(vec![text("a")]), Value::Array(vec![Value::Nil])]);
+        let reply = ok(&[], vec![Value::Array(vec![text("a")]), Value::Array(vec![Value::Nil])]);
         assert_eq!(reply.scanned(1).unwrap_err().kind, Kind::Corrupt);
     }
 
     #[test]
     fn each_refusal_has_its_kind() {
-        for (word, kind) in [
+        for (words, kind) in [
             ("foreign", Kind::Invalid),
-            ("newer", Kind::TooNew),
+            ("format 1", Kind::Unsupported),
+            ("format 3", Kind::TooNew),
+            ("format x", Kind::TooNew),
             ("damaged", Kind::Corrupt),
+            ("ok", Kind::Corrupt),
             ("?", Kind::Corrupt),
         ] {
-            assert_eq!(parsed(vec![text(word)]).unwrap_err().kind, kind, "{word}");
+            assert_eq!(parsed(text(words)).unwrap_err().kind, kind, "{words}");
         }
-        let forbidden = parsed(vec![text("forbidden"), text("PUBLISH")]).unwrap_err();
+        let forbidden = parsed(text("forbidden PUBLISH")).unwrap_err();
         assert!(forbidden.why.contains("PUBLISH") && forbidden.kind == Kind::Unauthorized);
     }
 
     #[test]
     fn a_store_that_went_back_is_refused_with_the_one_command() {
-        let reply = parsed(vec![text("missing")]).unwrap();
+        let reply = parsed(text("missing")).unwrap();
         assert_eq!(reply.word, Word::Rewound(Rewound::Missing));
         for why in [Rewound::Missing, Rewound::Restarted, Rewound::Behind] {
             assert_eq!(why.fault().kind, Kind::Rewound);
             assert!(why.fault().hint.contains("bell store raise-epoch --yes"));
         }
-    }
-
-    #[test]
-    fn versions_are_compared_as_they_are_stored() {
-        assert_eq!(version_text(0), "0");
-        assert_eq!(version_text(5), "0000000000000005");
-        assert_eq!(version_text(u64::MAX), "18446744073709551615");
     }
 }

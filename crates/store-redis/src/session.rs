@@ -12,14 +12,13 @@ use bell_store::clock::boottime;
 use bell_store::hub::Hub;
 use bell_store::topic::Topic;
 use bell_store::{Committed, Kind, Name, Outcome, Revision, Snapshot, Timestamp, Txn};
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, cmd, from_redis_value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::address::Address;
 use crate::batch::{self, Ended};
 use crate::fault::Fault;
-use crate::find;
+use crate::find::{self, Connection};
 use crate::reply::{Reply, Rewound, Times, Word};
 use crate::scripts::Script;
 use crate::server::{SECTIONS, Server};
@@ -30,6 +29,10 @@ const RECORD_AFTER: Duration = Duration::from_secs(2);
 
 /// Jumps of the server's clock in a row before a request gives up on it.
 const MAX_JUMPS: usize = 3;
+
+/// What most requests fit into: a commit that takes or gives back one lock.
+const COMMON_ARGS: usize = 24;
+const COMMON_BYTES: usize = 1_000;
 
 /// What outlives a connection: all that this process knows of the store.
 #[derive(Default)]
@@ -72,7 +75,7 @@ pub(crate) enum Ears {
 /// A connection with everything set up. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Session {
-    connection: MultiplexedConnection,
+    connection: Connection,
     known: Arc<Known>,
 }
 
@@ -96,10 +99,13 @@ impl Session {
         pushes: UnboundedSender<PushInfo>,
     ) -> Result<(Self, Option<Rewound>), Fault> {
         let host = find::find(address).await?;
-        let mut connection = find::connect(address, &host, pushes).await?;
-        let server = examine(&mut connection).await?;
+        let connection = match ears {
+            Ears::Open => find::connect(address, &host, pushes).await?,
+            Ears::Closed => find::connect_near(address, &host, pushes).await?,
+        };
+        let server = examine(&connection).await?;
         server.check()?;
-        let digests = load_scripts(&mut connection).await?;
+        let digests = load_scripts(&connection).await?;
         let known = Known {
             keys: address.keys(),
             channel: address.channel(),
@@ -123,7 +129,7 @@ impl Session {
 
     async fn listen_to_all(&self) -> Result<(), Fault> {
         let channel = &self.known.channel;
-        self.connection.clone().subscribe(channel).await.map_err(question)?;
+        self.connection.subscribe(channel).await.map_err(question)?;
         let topics: Vec<Topic> = self.known.shared.topics().keys().cloned().collect();
         for topic in topics {
             self.listen(&topic).await?;
@@ -133,10 +139,10 @@ impl Session {
 
     /// Hears of changes in this topic from now on.
     pub(crate) async fn listen(&self, topic: &Topic) -> Result<(), Fault> {
-        let (mut connection, channel) = (self.connection.clone(), &self.known.channel);
+        let (connection, channel) = (&self.connection, &self.known.channel);
         match topic {
-            Topic::One(topic) => connection.subscribe(batch::topic_channel(channel, topic)).await,
-            Topic::Everything => connection.psubscribe(pattern(channel)).await,
+            Topic::One(topic) => connection.subscribe(&batch::topic_channel(channel, topic)).await,
+            Topic::Everything => connection.psubscribe(&pattern(channel)).await,
         }
         .map_err(question)?;
         self.known.shared.topics().insert(topic.clone(), Listened::Always);
@@ -188,7 +194,7 @@ impl Session {
         let latest = self.known.shared.witness.latest(reply.told.arrived).unwrap_or(u64::MAX);
         let now = reply.now().min(Timestamp::from_ms(latest));
         let mut outcomes = Vec::with_capacity(txns.len());
-        for (ended, txn) in batch::ended(&reply, txns).into_iter().zip(txns) {
+        for (ended, txn) in reply.ended(txns).into_iter().zip(txns) {
             outcomes.push(match (ended, &believed) {
                 (Ok(Ended::Committed(revision)), _) => Ok(Outcome::Committed(Committed { revision, now })),
                 (Ok(Ended::Conflict(found)), Ok(Belief::Believed)) => Ok(Outcome::Conflict(found)),
@@ -276,18 +282,19 @@ impl Session {
 
     /// Runs a script, which is loaded again if the server has forgotten it.
     async fn call(&self, script: Script, add: impl FnOnce(&mut Cmd)) -> Result<Reply, Fault> {
-        let mut connection = self.connection.clone();
-        let mut request = cmd("EVALSHA");
+        let connection = &self.connection;
+        let mut request = Cmd::with_capacity(COMMON_ARGS, COMMON_BYTES);
+        request.arg("EVALSHA");
         let digest = self.known.digests.get(script as usize).map(String::as_str).unwrap_or_default();
         request.arg(digest).arg(self.known.keys.len()).arg(&self.known.keys);
         add(&mut request);
         let mut sent = boottime();
-        let mut answered = request.query_async::<Vec<Value>>(&mut connection).await;
+        let mut answered = connection.ask(&request).await;
         if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         {
-            load_scripts(&mut connection).await?;
+            load_scripts(connection).await?;
             sent = boottime();
-            answered = request.query_async(&mut connection).await;
+            answered = connection.ask(&request).await;
         }
         let reply = Reply::parse(answered?, Times { sent, arrived: boottime() })?;
         self.known.shared.seen.fetch_max(reply.revision, Ordering::Relaxed);
@@ -295,11 +302,8 @@ impl Session {
     }
 
     fn add_txns(&self, request: &mut Cmd, txns: &[Txn]) {
-        request.arg(batch::latest(txns)).arg(batch::max_lag_ms());
-        request.arg(&self.known.server.run).arg(self.known.shared.seen.load(Ordering::Relaxed));
-        for txn in txns {
-            batch::add(request, txn, &self.known.channel);
-        }
+        request.arg(&self.known.server.run);
+        batch::add(request, txns, self.known.shared.seen.load(Ordering::Relaxed), &self.known.channel);
     }
 
     /// What the store's clock can be showing, as arguments.
@@ -327,21 +331,28 @@ enum Belief {
     Corrected,
 }
 
-async fn examine(connection: &mut MultiplexedConnection) -> Result<Server, Fault> {
-    let info: String = cmd("INFO").arg(&SECTIONS).query_async(connection).await.map_err(question)?;
+async fn examine(connection: &Connection) -> Result<Server, Fault> {
+    let mut about = cmd("INFO");
+    about.arg(&SECTIONS);
+    let info: String = from_redis_value(connection.ask(&about).await.map_err(question)?)
+        .map_err(|error| question(error.into()))?;
     let mut setting = cmd("CONFIG");
     setting.arg("GET").arg("appendfsync");
     // Hosted servers often forbid it, which is no reason not to use them.
-    let config = setting.query_async::<HashMap<String, String>>(connection).await.ok();
+    let config = connection.ask(&setting).await.ok();
+    let config = config.and_then(|config| from_redis_value::<HashMap<String, String>>(config).ok());
     Server::parse(&info, config.and_then(|mut config| config.remove("appendfsync")))
 }
 
-async fn load_scripts(connection: &mut MultiplexedConnection) -> Result<Vec<String>, Fault> {
-    let mut load = redis::pipe();
-    for script in Script::ALL {
-        load.cmd("SCRIPT").arg("LOAD").arg(script.source());
-    }
-    load.query_async(connection).await.map_err(question)
+async fn load_scripts(connection: &Connection) -> Result<Vec<String>, Fault> {
+    let load = Script::ALL.map(|script| {
+        let mut load = cmd("SCRIPT");
+        load.arg("LOAD").arg(script.source());
+        load
+    });
+    let digests = connection.ask_all(&load).await.map_err(question)?;
+    let digests = digests.into_iter().map(|digest| from_redis_value(digest));
+    digests.collect::<Result<_, _>>().map_err(|error| question(error.into()))
 }
 
 /// All channels of topics, as Redis writes patterns.

@@ -73,11 +73,19 @@ impl Stage for RedisStage {
     /// if the server's clock had been set. (redis-server itself hangs under libfaketime.)
     fn set_clock(&mut self, hours: i64) -> Result<()> {
         let by_ms = (hours - self.hours) * 3_600_000;
-        self.server.run(&["HINCRBY", &format!("{{{PREFIX}}}:meta"), "offset_ms", &by_ms.to_string()]);
+        self.server.run(&["EVAL", MOVE_CLOCK, "1", &format!("{{{PREFIX}}}:records"), &by_ms.to_string()]);
         self.hours = hours;
         Ok(())
     }
 }
+
+/// Adds to the offset in the store's head: KEYS the records, ARGV by how many milliseconds.
+const MOVE_CLOCK: &str = "
+    local head = redis.call('HGET', KEYS[1], '')
+    local revision, last, offset, rest = struct.unpack('>I8I8i8', head)
+    head = struct.pack('>I8I8i8', revision, last, offset + ARGV[1]) .. string.sub(head, rest)
+    return redis.call('HSET', KEYS[1], '', head)
+";
 
 /// A primary with a replica, and a sentinel that lets the replica take over.
 pub struct RedisPair {

@@ -2,12 +2,14 @@
 -- replication id, 3 whether the server keeps all it acknowledges, 4 whether it has replicas, 5 highest revision
 -- this client has seen (or ''), 6 channel.
 
-if redis.call('HLEN', KEYS[3]) ~= redis.call('ZCARD', KEYS[2]) then return { 'damaged' } end
-local store, why = current('')
-if why == 'newer' then return { why } end
+local store, why = current(read_head(), '')
+if why and why ~= 'missing' then return why end
 if not store then
+  if redis.call('HLEN', KEYS[3]) + redis.call('ZCARD', KEYS[2]) > 0 then return 'damaged' end
   local now = server_ms()
   store = { revision = 0, now = now, last = now, offset = 0 }
+elseif not is_whole() then
+  return 'damaged'
 end
 
 -- Above all that can have been given out and lost: also by a million revisions if this server's clock is behind its
@@ -15,11 +17,12 @@ end
 local MARGIN_MS = 1000
 local highest = math.max(store.revision, tonumber(ARGV[5]) or 0)
 local epoch = math.max(server_ms(), store.now, math.floor(highest / PER_MS) + MARGIN_MS)
-store.revision = epoch * PER_MS
+store.run, store.revision, store.last = ARGV[1], epoch * PER_MS, store.now
+store.offset, store.repaired = store.repaired or store.offset, nil
 
 -- Nothing in particular: everybody looks.
 redis.call('PUBLISH', ARGV[6], '')
-redis.call('HSET', KEYS[1], 'format', FORMAT, 'run', ARGV[1], 'replication', ARGV[2], 'durable', ARGV[3],
-  'replicated', ARGV[4], 'epoch', text(epoch), 'revision', text(store.revision), 'last_ms', text(store.now),
-  'offset_ms', text(store.repaired or store.offset))
-return answer('ok', store)
+redis.call('HSET', KEYS[1], 'format', text(FORMAT), 'replication', ARGV[2], 'durable', ARGV[3], 'replicated', ARGV[4],
+  'epoch', text(epoch))
+write_head(store)
+return answer(store)

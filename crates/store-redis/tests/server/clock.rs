@@ -8,7 +8,7 @@ use bell_store::clock::boottime;
 use bell_store::{Outcome, Store, Timestamp, Txn};
 use bell_store_redis::RedisStore;
 
-use crate::support::{PATIENCE, commit, put};
+use crate::support::{PATIENCE, commit, head_part, put, set_head};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -16,11 +16,11 @@ const HOUR_MS: i64 = 3_600_000;
 const WHILE: Duration = Duration::from_secs(600);
 
 fn jump(server: &Redis, by_ms: i64) {
-    server.run(&["HINCRBY", "{a}:meta", "offset_ms", &by_ms.to_string()]);
+    set_head(server, "a", "offset", &format!("offset + {by_ms}"));
 }
 
 fn offset(server: &Redis) -> i64 {
-    server.run(&["HGET", "{a}:meta", "offset_ms"]).parse().unwrap()
+    head_part(server, "a", "offset").parse().unwrap()
 }
 
 async fn opened() -> (Redis, RedisStore, Timestamp) {
@@ -106,7 +106,7 @@ async fn time_that_others_have_recorded_is_believed() {
     let (server, store, before) = opened().await;
     // As seen by a machine that was asleep without counting it.
     let recorded = (before + Duration::from_secs(3_600)).as_ms().to_string();
-    server.run(&["HSET", "{a}:meta", "last_ms", &recorded]);
+    set_head(&server, "a", "last", &recorded);
     let after = store.now().await.unwrap();
     assert!(after >= before + Duration::from_secs(3_600), "{after:?}");
     assert!(store.now().await.unwrap() >= after);

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, commit, eventually, put, replace};
+use crate::support::{PATIENCE, commit, eventually, put, replace, value};
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -48,6 +48,43 @@ async fn commits_that_wait_together_have_an_outcome_each() {
             }
             other => panic!("{number}: {other:?}"),
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_logs_in_and_uses_the_database_of_the_url() {
+    let server = Redis::start_with(&["--requirepass", "right"]);
+    let at = |database: u8| format!("redis://:right@127.0.0.1:{}/{database}", server.port());
+    let (one, two) = (RedisStore::open(&at(1)).await.unwrap(), RedisStore::open(&at(2)).await.unwrap());
+    commit(&one, put("x", "1")).await.unwrap();
+    assert_eq!(value(&one, "x").await.as_deref(), Some("1"));
+    assert_eq!(value(&two, "x").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_larger_than_the_socket_s_buffers_arrives_whole() {
+    const RECORDS: usize = 40;
+    let server = Redis::start();
+    let store = Arc::new(RedisStore::open(&server.url("a")).await.unwrap());
+    let large = |number: usize| number.to_string().repeat(400_000);
+    server.signal(Signal::STOP);
+    let mut asked = Vec::new();
+    for number in 0..RECORDS {
+        let store = Arc::clone(&store);
+        asked.push(tokio::spawn(
+            async move { commit(&*store, put(&format!("r{number}"), &large(number))).await },
+        ));
+    }
+    tokio::task::yield_now().await;
+    server.signal(Signal::CONT);
+    for asked in asked {
+        asked.await.unwrap().unwrap();
+    }
+    let names: Vec<_> = (0..RECORDS).map(|number| format!("r{number}").as_str().into()).collect();
+    let found = store.read(&names).await.unwrap();
+    for number in 0..RECORDS {
+        let record = &found.records[format!("r{number}").as_str()];
+        assert!(record.value == large(number).as_bytes(), "r{number} differs");
     }
 }
 

@@ -5,7 +5,7 @@ use bell_store::info::FailOver;
 use bell_store::{Kind, Store};
 use bell_store_redis::RedisStore;
 
-use crate::support::{commit, eventually, put, until, value};
+use crate::support::{commit, eventually, head_part, put, until, value};
 
 #[tokio::test]
 async fn sentinels_name_the_primary() {
@@ -39,7 +39,7 @@ async fn a_fail_over_is_followed_and_refuses_commits_until_the_epoch_is_raised()
     let store =
         RedisStore::open(&format!("redis+sentinel://127.0.0.1:{}/locks", sentinel.port())).await.unwrap();
     let before = commit(&store, put("x", "1")).await.unwrap();
-    until(|| replica.run(&["HGET", "{bell}:meta", "revision"]) == before.revision.to_string()).await;
+    until(|| head_part(&replica, "bell", "revision") == before.revision.to_string()).await;
     until(|| sentinel.run(&["SENTINEL", "REPLICAS", "locks"]).starts_with('1')).await;
     primary.kill();
     let refused = eventually(async || match store.commit(put("x", "2")).await {

@@ -8,7 +8,7 @@ use bell_store::info::FailOver;
 use bell_store::{Error, Kind, Store};
 use bell_store_redis::RedisStore;
 
-use crate::support::{PATIENCE, commit, eventually, put, told, until, value};
+use crate::support::{PATIENCE, commit, eventually, head_part, put, set_head, told, until, value};
 
 const SYNCED: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -82,7 +82,7 @@ async fn a_promoted_replica_refuses_commits_and_a_raised_epoch_is_above_all_befo
     let replica = replica_of(&primary);
     let store = RedisStore::open(&primary.url("a")).await.unwrap();
     let mut last = commit(&store, put("x", "1")).await.unwrap();
-    let there = || replica.run(&["HGET", "{a}:meta", "revision"]) == last.revision.to_string();
+    let there = || head_part(&replica, "a", "revision") == last.revision.to_string();
     until(there).await;
     // What the replica never gets.
     replica.run(&["REPLICAOF", "NO", "ONE"]);
@@ -102,7 +102,7 @@ async fn a_store_whose_revision_is_lower_than_seen_refuses_commits() {
     let store = RedisStore::open(&server.url("a")).await.unwrap();
     let before = commit(&store, put("x", "1")).await.unwrap();
     commit(&store, put("x", "2")).await.unwrap();
-    server.run(&["HSET", "{a}:meta", "revision", &before.revision.to_string()]);
+    set_head(&server, "a", "revision", &before.revision.to_string());
     is_rewound(&refused(&store).await);
     store.raise_epoch().await.unwrap();
     assert!(commit(&store, put("x", "3")).await.unwrap().revision > before.revision + 1);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bell_e2e::Redis;
 use bell_store::clock::boottime;
 use bell_store::{Committed, Error, Expect, Outcome, Result, Stamp, Store, Txn, Version, Write};
 
@@ -56,4 +57,28 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
         assert!(boottime() < give_up, "it never came");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Changes the head of the store with this prefix: Lua that may set revision, last, offset, format and run. Answers what
+/// the Lua returns, or the head as text.
+fn head(server: &Redis, prefix: &str, change: &str) -> String {
+    let script = format!(
+        "local head = redis.call('HGET', KEYS[1], '')
+         local revision, last, offset, format, rest = struct.unpack('>I8I8i8B', head)
+         local run = string.sub(head, rest)
+         {change}
+         head = struct.pack('>I8I8i8B', revision, last, offset, format) .. run
+         redis.call('HSET', KEYS[1], '', head)"
+    );
+    server.run(&["EVAL", &script, "1", &format!("{{{prefix}}}:records")])
+}
+
+/// Sets a part of the head of the store with this prefix to the value of an expression.
+pub(crate) fn set_head(server: &Redis, prefix: &str, part: &str, value: &str) {
+    head(server, prefix, &format!("{part} = {value}"));
+}
+
+/// A part of the head of the store with this prefix; empty if there is no store.
+pub(crate) fn head_part(server: &Redis, prefix: &str, part: &str) -> String {
+    head(server, prefix, &format!("do return string.format('%d', {part}) end"))
 }

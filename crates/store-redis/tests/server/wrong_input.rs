@@ -8,7 +8,7 @@ use bell_e2e::{Redis, free_port};
 use bell_store::{Kind, Store};
 use bell_store_redis::RedisStore;
 
-use crate::support::{commit, put, told, value};
+use crate::support::{commit, put, set_head, told, value};
 
 /// Opening fails so, and says nothing of the password `hunter2`.
 async fn refused(url: &str) -> (Kind, String) {
@@ -134,23 +134,51 @@ async fn keys_of_another_program_are_left_alone() {
 async fn a_store_of_a_newer_version_is_too_new_also_to_those_who_have_it_open() {
     let server = Redis::start();
     let store = RedisStore::open(&server.url("a")).await.unwrap();
-    server.run(&["HSET", "{a}:meta", "format", "2"]);
+    server.run(&["HSET", "{a}:meta", "format", "3"]);
     assert_eq!(refused(&server.url("a")).await.0, Kind::TooNew);
+    set_head(&server, "a", "format", "3");
     assert_eq!(store.commit(put("x", "1")).await.unwrap_err().kind(), Kind::TooNew);
     assert_eq!(store.now().await.unwrap_err().kind(), Kind::TooNew);
 }
 
 #[tokio::test]
-async fn a_store_with_missing_parts_is_corrupt_and_not_written_to() {
+async fn a_store_of_an_older_version_is_refused_and_left_alone() {
+    let server = Redis::start();
+    server.run(&["HSET", "{a}:meta", "format", "1", "revision", "7"]);
+    server.run(&["HSET", "{a}:records", "x", "old"]);
+    server.run(&["ZADD", "{a}:names", "0", "x"]);
+    let (kind, words) = refused(&server.url("a")).await;
+    assert_eq!(kind, Kind::Unsupported, "{words}");
+    assert!(words.contains("an older Bellwether made this store (format 1)"), "{words}");
+    assert_eq!(
+        (server.run(&["HLEN", "{a}:meta"]), server.run(&["HLEN", "{a}:records"])),
+        ("2".into(), "1".into())
+    );
+}
+
+#[tokio::test]
+async fn a_store_with_missing_parts_is_corrupt() {
     let server = Redis::start();
     let store = RedisStore::open(&server.url("a")).await.unwrap();
     commit(&store, put("x", "1")).await.unwrap();
     server.run(&["ZREM", "{a}:names", "x"]);
-    assert_eq!(store.commit(put("y", "1")).await.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(store.scan("", "", 10).await.unwrap_err().kind(), Kind::Corrupt);
     assert_eq!(refused(&server.url("a")).await.0, Kind::Corrupt);
     server.run(&["DEL", "{a}:meta"]);
     assert_eq!(refused(&server.url("a")).await.0, Kind::Corrupt);
-    assert_eq!(server.run(&["HLEN", "{a}:records"]), "1");
+    assert_eq!(server.run(&["HLEN", "{a}:records"]), "2", "the record, and the head");
+}
+
+#[tokio::test]
+async fn a_store_whose_records_are_gone_is_not_written_to() {
+    let server = Redis::start();
+    let store = RedisStore::open(&server.url("a")).await.unwrap();
+    commit(&store, put("x", "1")).await.unwrap();
+    server.run(&["DEL", "{a}:records"]);
+    assert_eq!(store.commit(put("y", "1")).await.unwrap_err().kind(), Kind::Rewound);
+    assert_eq!(refused(&server.url("a")).await.0, Kind::Corrupt);
+    assert_eq!(store.raise_epoch().await.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(server.run(&["EXISTS", "{a}:records"]), "0");
 }
 
 #[tokio::test]
