@@ -351,7 +351,7 @@ async fn load_scripts(connection: &Connection) -> Result<Vec<String>, Fault> {
         load
     });
     let digests = connection.ask_all(&load).await.map_err(question)?;
-    let digests = digests.into_iter().map(|digest| from_redis_value(digest));
+    let digests = digests.into_iter().map(from_redis_value);
     digests.collect::<Result<_, _>>().map_err(|error| question(error.into()))
 }
 
