@@ -26,7 +26,7 @@ use crate::notice::Notice;
 use crate::session::{Ears, Session, Shared};
 
 /// Batches on the way at the same time. With few, client and server sleep and wake each other for every batch, which
-/// takes longer than the batch; with many, nothing is shared. At 16 and 64 sessions 8 took the least CPU in all.
+/// takes longer than the batch; with many, nothing is shared. At 16 sessions 8 took a quarter less CPU than 2, at 64 the same.
 const MAX_ON_THE_WAY: usize = 8;
 
 /// Between two attempts to connect.
