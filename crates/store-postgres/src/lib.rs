@@ -7,7 +7,8 @@
 //! | `schema` | what is in the schema, and how it gets there; the statements are in `sql/` |
 //! | `route`, `tls` | how to connect, encrypted where the address asks for it |
 //! | `link` | a connection that comes back |
-//! | `writer` | one task that takes every waiting transaction into one commit |
+//! | `writer` | takes every waiting transaction into one commit |
+//! | `home` | a shorter way for those on the runtime that opened the store |
 //! | `line` | who goes together |
 //! | `batch` | those transactions as the server's procedure takes them |
 //! | `reader` | reads, the time, and what this process knows of the store |
@@ -16,13 +17,15 @@
 //! | `listener` | hearing of what others commit |
 //! | `fault` | what PostgreSQL's errors mean to the caller |
 //!
-//! A store has one thread with an executor of its own, which owns its three connections: to commit, to read
-//! and to listen. Callers may live on any executor, or on several.
+//! A store has one thread with an executor of its own, which owns three connections: to commit, to read and to
+//! listen. Callers may live on any executor, or on several; one with several threads that opened the store has two
+//! more connections of its own.
 
 mod address;
 mod batch;
 mod clock;
 mod fault;
+mod home;
 mod line;
 mod link;
 mod listener;
@@ -47,10 +50,12 @@ use bell_store::topic::Topic;
 use bell_store::{
     Error, Info, Kind, Name, Outcome, Result, Revision, Snapshot, Store, Timestamp, Txn, Watch,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use address::Address;
-use link::{Link, Prepares};
+use home::Home;
+use link::Link;
 use listener::{Listener, Wanted};
 use reader::{Question, Reader};
 use route::Route;
@@ -62,6 +67,7 @@ pub struct Postgres {
     info: Info,
     hub: Arc<Hub>,
     batches: Arc<AtomicU64>,
+    home: Option<Home>,
     jobs: mpsc::UnboundedSender<Job>,
     questions: mpsc::UnboundedSender<Question>,
     ears: mpsc::UnboundedSender<Wanted>,
@@ -79,11 +85,12 @@ impl Postgres {
     /// or is too old, or the schema belongs to something else or to a newer Bellwether.
     pub async fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
+        let home = Home::found().await;
         let (ready, opened) = oneshot::channel();
         let work = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(serve(address, ready)),
+                Ok(runtime) => runtime.block_on(serve(address, home, ready)),
                 Err(error) => {
                     let _ = ready.send(Err(no_thread(error)));
                 }
@@ -122,6 +129,11 @@ impl Postgres {
         Ok(())
     }
 
+    /// The shorter way, if the caller can take it.
+    fn here(&self) -> Option<&Home> {
+        self.home.as_ref().filter(|home| home.is_here())
+    }
+
     fn topics(&self) -> MutexGuard<'_, BTreeSet<Topic>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,11 +158,17 @@ impl Store for Postgres {
     }
 
     async fn now(&self) -> Result<Timestamp> {
+        if let Some(home) = self.here() {
+            return home.reader().now().await.map_err(|fault| fault.error("ask for the time"));
+        }
         self.ask(Question::Now).await
     }
 
     async fn read(&self, names: &[Name]) -> Result<Snapshot> {
         self.info.limits.check_read(names)?;
+        if let Some(home) = self.here() {
+            return home.reader().read(names).await.map_err(|fault| fault.error("read"));
+        }
         self.ask(|answer| Question::Names(names.to_vec(), answer)).await
     }
 
@@ -164,7 +182,14 @@ impl Store for Postgres {
         let called = boottime();
         txn.check(&self.info.limits)?;
         let (answer, answered) = oneshot::channel();
-        self.jobs.send(Job { txn, called, answer }).map_err(|_| ended(Kind::Unavailable))?;
+        let job = Job { txn, called, answer };
+        let unsent = match self.here() {
+            Some(home) => home.commit(job).await.err(),
+            None => Some(job),
+        };
+        if let Some(job) = unsent {
+            self.jobs.send(job).map_err(|_| ended(Kind::Unavailable))?;
+        }
         answered.await.unwrap_or_else(|_| Err(ended(Kind::Unknown)))
     }
 
@@ -175,8 +200,8 @@ impl Store for Postgres {
 }
 
 /// The life of a store's thread: from opening it until its handle was dropped.
-async fn serve(address: Address, ready: oneshot::Sender<Result<Postgres>>) {
-    let opened = match open(&address).await {
+async fn serve(address: Address, home: Option<Handle>, ready: oneshot::Sender<Result<Postgres>>) {
+    let opened = match open(&address, home).await {
         Ok(opened) => opened,
         Err(error) => {
             // Whoever asked may have gone.
@@ -186,11 +211,11 @@ async fn serve(address: Address, ready: oneshot::Sender<Result<Postgres>>) {
     };
     let (jobs, waiting) = mpsc::unbounded_channel();
     let (questions, asked) = mpsc::unbounded_channel();
-    let Opened { info, hub, reader, writer, listening, ears } = opened;
-    let batches = Arc::clone(&writer.batches);
+    let Opened { info, hub, reader, writer, home, listening, ears } = opened;
+    let batches = Arc::clone(writer.batches());
     let topics = Mutex::default();
-    let _ = ready.send(Ok(Postgres { info, hub, batches, jobs, questions, ears, topics }));
-    tokio::join!(writer.serve(waiting), reader.serve(asked));
+    let _ = ready.send(Ok(Postgres { info, hub, batches, home, jobs, questions, ears, topics }));
+    tokio::join!(Arc::new(writer).serve(waiting), reader.serve(asked));
     listening.abort();
 }
 
@@ -199,11 +224,12 @@ struct Opened {
     hub: Arc<Hub>,
     reader: Arc<Reader>,
     writer: Writer,
+    home: Option<Home>,
     listening: tokio::task::JoinHandle<()>,
     ears: mpsc::UnboundedSender<Wanted>,
 }
 
-async fn open(address: &Address) -> Result<Opened> {
+async fn open(address: &Address, home: Option<Handle>) -> Result<Opened> {
     let opening = |fault: fault::Fault| fault.error(format!("open the store {}", address.location()));
     let (route, schema) = (Route::to(address)?, &address.schema);
     let reader = Arc::new(Reader::new(Link::new(route.clone()), schema));
@@ -217,11 +243,17 @@ async fn open(address: &Address) -> Result<Opened> {
     let listener =
         Listener::new(route.clone(), schema, Arc::clone(&hub), Arc::clone(&reader), sender.clone(), wanted);
     let (push, listening) = listener.start().await.map_err(opening)?;
-    // Whoever hears itself has a connection of its own.
-    let prepares = if push == Push::Push { Prepares::Once } else { Prepares::Never };
-    let writer =
-        Writer::new(Link::new(route), Arc::clone(&reader), Arc::clone(&hub), schema, sender, prepares);
-    Ok(Opened { info: server.info(address, push), hub, reader, writer, listening, ears })
+    let link = || match push {
+        // Whoever hears itself has a connection of its own.
+        Push::Push => Link::direct(route.clone(), schema),
+        Push::Poll { .. } => Link::new(route.clone()),
+    };
+    let writer = Writer::new(link(), Arc::clone(&reader), Arc::clone(&hub), schema, sender);
+    let home = home.map(|runtime| {
+        let reader = Arc::new(reader.another(link(), schema));
+        Home::on(&runtime, writer.another(link(), Arc::clone(&reader)), reader)
+    });
+    Ok(Opened { info: server.info(address, push), hub, reader, writer, home, listening, ears })
 }
 
 /// Tells this handle from every other one.

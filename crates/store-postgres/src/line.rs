@@ -1,10 +1,12 @@
 //! Who waits to be committed, and who goes together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_store::group::MAX_BATCH;
 use bell_store::{Txn, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use crate::writer::Job;
@@ -19,6 +21,10 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// After they did not come back, for so many batches nobody waits for them: they have other things to do.
 const PATIENCE_AFTER: usize = 16;
 
+/// How long somebody who is on the way alone is waited for: longer than most commits take. The turn only makes others
+/// gather, and a task that has begun a commit may do something else before it takes the answer.
+const ALONE: Duration = Duration::from_millis(20);
+
 /// Those who wait.
 ///
 /// Whoever was answered often asks for the next thing at once, a moment too late for the batch that is made of
@@ -26,6 +32,7 @@ const PATIENCE_AFTER: usize = 16;
 /// others wait, a batch is held back for a moment until most of those who were just answered are in it too.
 pub(crate) struct Line {
     jobs: UnboundedReceiver<Job>,
+    turn: Arc<Mutex<()>>,
     /// How many went together last.
     answered: usize,
     /// For how many batches not to hold back.
@@ -33,15 +40,17 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(jobs: UnboundedReceiver<Job>) -> Self {
-        Self { jobs, answered: 0, in_a_hurry: 0 }
+    pub(crate) fn new(jobs: UnboundedReceiver<Job>, turn: Arc<Mutex<()>>) -> Self {
+        Self { jobs, turn, answered: 0, in_a_hurry: 0 }
     }
 
-    /// Those who go together next, once the last ones are answered. `None`: nobody can hand in any more.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Job>> {
+    /// Those who go together next, once the last ones are answered, with their turn. `None`: nobody can hand in any more.
+    pub(crate) async fn next(&mut self) -> Option<(Vec<Job>, Option<OwnedMutexGuard<()>>)> {
         let others_wait = !self.jobs.is_empty();
         let mut batch = Batch::default();
         batch.add(self.jobs.recv().await?);
+        // Somebody may be on the way alone; whoever comes meanwhile goes with this one.
+        let turn = timeout(ALONE, Arc::clone(&self.turn).lock_owned()).await.ok();
         while !batch.is_full() {
             let Ok(job) = self.jobs.try_recv() else { break };
             batch.add(job);
@@ -52,7 +61,7 @@ impl Line {
             None => {}
         }
         self.answered = batch.jobs.len();
-        Some(batch.jobs)
+        Some((batch.jobs, turn))
     }
 
     async fn hold_back(&mut self, batch: &mut Batch) {
@@ -111,7 +120,7 @@ mod tests {
 
     fn line() -> (UnboundedSender<Job>, Line) {
         let (jobs, waiting) = unbounded_channel();
-        (jobs, Line::new(waiting))
+        (jobs, Line::new(waiting, Arc::default()))
     }
 
     fn hand_in(jobs: &UnboundedSender<Job>, count: usize) {
@@ -119,7 +128,7 @@ mod tests {
     }
 
     async fn next(line: &mut Line) -> usize {
-        line.next().await.unwrap().len()
+        line.next().await.unwrap().0.len()
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,6 +163,29 @@ mod tests {
             let (taken, ()) = tokio::join!(next(&mut line), async { hand_in(&jobs, 1) });
             assert_eq!((taken, begun.elapsed()), (1, Duration::ZERO));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_comes_while_another_is_on_the_way_gathers() {
+        let (jobs, mut line) = line();
+        let turn = Arc::clone(&line.turn).lock_owned().await;
+        hand_in(&jobs, 1);
+        let (taken, ()) = tokio::join!(next(&mut line), async {
+            hand_in(&jobs, 2);
+            tokio::task::yield_now().await;
+            drop(turn);
+        });
+        assert_eq!(taken, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_is_not_given_back_stops_nobody() {
+        let (jobs, mut line) = line();
+        let _turn = Arc::clone(&line.turn).lock_owned().await;
+        hand_in(&jobs, 1);
+        let begun = tokio::time::Instant::now();
+        assert_eq!(next(&mut line).await, 1);
+        assert!(begun.elapsed() <= 2 * ALONE);
     }
 
     #[tokio::test]

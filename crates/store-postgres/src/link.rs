@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
+use crate::address::Schema;
 use crate::fault::Fault;
 use crate::route::Route;
 
@@ -31,22 +32,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a closing connection may take to say so.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+const SETTLE: &str = "SELECT {schema}.settle(false)";
+
 const IDENTIFY: &str = "SELECT system_identifier::text FROM pg_control_system()";
 
 /// A statement's parameters, each with its type.
 pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
-/// Whether a statement is prepared before it is first sent over a connection.
+/// How often a statement is sent over a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Prepares {
-    /// A pooler may send it to a connection of the server that has not heard of it.
-    Never,
-    Once,
+pub(crate) enum Asked {
+    Seldom,
+    /// The one statement of this link for which it pays to be prepared.
+    Often,
 }
 
 /// A connection that comes back.
 pub(crate) struct Link {
     route: Route,
+    /// What is sent first over a connection that is known to be our own: how to plan.
+    settle: Option<String>,
     state: Mutex<State>,
 }
 
@@ -67,8 +72,19 @@ pub(crate) struct Session {
 }
 
 impl Link {
+    /// A link whose every statement a pooler may send to another connection of the server.
     pub(crate) fn new(route: Route) -> Self {
-        Self { route, state: Mutex::default() }
+        Self { route, settle: None, state: Mutex::default() }
+    }
+
+    /// A link with no pooler on its way: its connections are settled, and what is asked often is prepared.
+    pub(crate) fn direct(route: Route, schema: &Schema) -> Self {
+        Self { settle: Some(schema.fill(SETTLE)), ..Self::new(route) }
+    }
+
+    /// Whether its statements are prepared.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.settle.is_some()
     }
 
     /// The connection, made if there is none.
@@ -97,12 +113,17 @@ impl Link {
     }
 
     /// Asks for something that changes nothing. A connection that turns out to be lost is made again.
-    pub(crate) async fn read(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn read(
+        &self,
+        sql: &str,
+        parameters: &Parameters<'_>,
+        asked: Asked,
+    ) -> Result<Vec<Row>, Fault> {
         let session = self.session().await?;
-        match self.ask(&session, sql, parameters, Prepares::Never).await {
+        match self.ask(&session, sql, parameters, asked).await {
             Err(fault) if fault.is_silence() && session.client.is_closed() => {
                 let session = self.session().await?;
-                self.ask(&session, sql, parameters, Prepares::Never).await
+                self.ask(&session, sql, parameters, asked).await
             }
             answer => answer,
         }
@@ -114,11 +135,11 @@ impl Link {
         session: &Arc<Session>,
         sql: &str,
         parameters: &Parameters<'_>,
-        prepares: Prepares,
+        asked: Asked,
     ) -> Result<Vec<Row>, Fault> {
-        let answer = match prepares {
-            Prepares::Never => session.ask(sql, parameters).await,
-            Prepares::Once => session.ask_prepared(sql, parameters).await,
+        let answer = match (&self.settle, asked) {
+            (Some(settle), Asked::Often) => session.ask_prepared(settle, sql, parameters).await,
+            _ => session.ask(sql, parameters).await,
         };
         if answer.as_ref().is_err_and(Fault::is_silence) {
             let mut state = self.state.lock().await;
@@ -159,11 +180,20 @@ impl Session {
         answer.map_err(|_| Fault::late())?.map_err(|error| Fault::from(&error))
     }
 
-    /// Asks with the one statement of this connection that is prepared, and prepares it first.
-    async fn ask_prepared(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+    /// Asks with the one statement of this connection that is prepared, and first settles and prepares it.
+    async fn ask_prepared(
+        &self,
+        settle: &str,
+        sql: &str,
+        parameters: &Parameters<'_>,
+    ) -> Result<Vec<Row>, Fault> {
         let asking = async {
             let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-            let statement = self.prepared.get_or_try_init(|| self.client.prepare_typed(sql, &types)).await?;
+            let prepare = || async {
+                self.client.batch_execute(settle).await?;
+                self.client.prepare_typed(sql, &types).await
+            };
+            let statement = self.prepared.get_or_try_init(prepare).await?;
             let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
             self.client.query(statement, &values).await
         };

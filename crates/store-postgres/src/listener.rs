@@ -22,7 +22,7 @@ use tokio_postgres::types::Type;
 
 use crate::address::Schema;
 use crate::fault::Fault;
-use crate::link::{Parameters, Session};
+use crate::link::{Asked, Parameters, Session};
 use crate::reader::Reader;
 use crate::route::Route;
 
@@ -112,7 +112,7 @@ impl Listener {
     async fn hears_itself(&self, ear: &mut Ear) -> Result<bool, Fault> {
         let trial = format!("{TRIAL}{}", self.sender);
         let parameters: &Parameters<'_> = &[(&self.channel, Type::TEXT), (&trial, Type::TEXT)];
-        self.reader.link().read(NOTIFY, parameters).await?;
+        self.reader.link().read(NOTIFY, parameters, Asked::Seldom).await?;
         let arrives = async {
             while let Some(payload) = ear.heard.recv().await {
                 if payload == trial {

@@ -12,10 +12,19 @@ use tokio_postgres::types::Type;
 use crate::address::Schema;
 use crate::clock::{Repair, Span, Timekeeper, Told};
 use crate::fault::Fault;
-use crate::link::{Link, Parameters, Prepares};
+use crate::link::{Asked, Link, Parameters};
 use crate::records::{Page, column, signed, unsigned};
 
 const READ: &str = "SELECT * FROM {schema}.read($1)";
+
+/// What the function `read` does, for a connection that is settled: there the statement itself is planned once.
+const READ_DIRECTLY: &str = "
+    SELECT m.revision, greatest({schema}.wall_ms() + m.offset_ms, m.last_ms), m.offset_ms,
+           r.name, r.value, r.version, r.stamp
+      FROM {schema}.meta AS m
+      LEFT JOIN LATERAL (SELECT * FROM {schema}.records WHERE name = ANY ($1)) AS r ON true
+     WHERE m.one
+";
 
 const SCAN: &str = "SELECT * FROM {schema}.scan($1, $2, $3)";
 
@@ -41,13 +50,19 @@ pub(crate) enum Question {
     RaiseEpoch(oneshot::Sender<Result<Revision>>),
 }
 
-/// The one who reads, and who keeps what this process knows of the store.
+/// The one who reads, over one connection.
 pub(crate) struct Reader {
     link: Link,
+    known: Arc<Known>,
+    statements: Statements,
+}
+
+/// What this process knows of the store.
+#[derive(Default)]
+struct Known {
     clock: Timekeeper,
     /// The highest revision seen: a store that answers with a smaller one has gone back.
     revision: AtomicU64,
-    statements: Statements,
 }
 
 struct Statements {
@@ -59,13 +74,19 @@ struct Statements {
 
 impl Reader {
     pub(crate) fn new(link: Link, schema: &Schema) -> Self {
+        let read = if link.is_direct() { READ_DIRECTLY } else { READ };
         let statements = Statements {
-            read: schema.fill(READ),
+            read: schema.fill(read),
             scan: schema.fill(SCAN),
             shift_clock: schema.fill(SHIFT_CLOCK),
             raise_epoch: schema.fill(RAISE_EPOCH),
         };
-        Self { link, clock: Timekeeper::default(), revision: AtomicU64::new(0), statements }
+        Self { link, known: Arc::default(), statements }
+    }
+
+    /// Another one, which reads over this link and knows what this one does.
+    pub(crate) fn another(&self, link: Link, schema: &Schema) -> Self {
+        Self { known: Arc::clone(&self.known), ..Self::new(link, schema) }
     }
 
     /// Answers until nobody can ask any more.
@@ -109,7 +130,7 @@ impl Reader {
 
     pub(crate) async fn read(&self, names: &[Name]) -> Result<Snapshot, Fault> {
         let names: Vec<&[u8]> = names.iter().map(|name| name.as_str().as_bytes()).collect();
-        self.page(&self.statements.read, &[(&names, Type::BYTEA_ARRAY)]).await
+        self.page(&self.statements.read, &[(&names, Type::BYTEA_ARRAY)], Asked::Often).await
     }
 
     pub(crate) async fn now(&self) -> Result<Timestamp, Fault> {
@@ -120,7 +141,7 @@ impl Reader {
         let (first, end) = (prefix.max(from).as_bytes(), end_of(prefix));
         let most = signed(limit as u64 + 1);
         let parameters: &Parameters<'_> = &[(&first, Type::BYTEA), (&end, Type::BYTEA), (&most, Type::INT8)];
-        let mut page = self.page(&self.statements.scan, parameters).await?;
+        let mut page = self.page(&self.statements.scan, parameters, Asked::Seldom).await?;
         if page.records.len() > limit {
             page.records.pop_last();
             page.more = true;
@@ -128,9 +149,14 @@ impl Reader {
         Ok(page)
     }
 
-    async fn page(&self, statement: &str, parameters: &Parameters<'_>) -> Result<Snapshot, Fault> {
+    async fn page(
+        &self,
+        statement: &str,
+        parameters: &Parameters<'_>,
+        asked: Asked,
+    ) -> Result<Snapshot, Fault> {
         let sent = boottime();
-        let rows = self.link.read(statement, parameters).await?;
+        let rows = self.link.read(statement, parameters, asked).await?;
         let span = Span { sent, received: boottime() };
         let page = Page::from_rows(&rows)?;
         self.saw(page.revision);
@@ -140,7 +166,7 @@ impl Reader {
 
     /// The time to hand out for what the server told, after a jump of its clock was taken back.
     pub(crate) async fn judge(&self, span: Span, told: Told) -> Timestamp {
-        let (now, repair) = self.clock.judge(span, told);
+        let (now, repair) = self.known.clock.judge(span, told);
         if let Some(repair) = repair {
             self.repair(repair).await;
         }
@@ -150,7 +176,7 @@ impl Reader {
     /// Makes the clock known, and lets it go on if the server's was set back while nobody was there.
     pub(crate) async fn wind_clock(&self) -> Result<(), Fault> {
         self.now().await?;
-        let seen_offset_ms = self.clock.offset_ms();
+        let seen_offset_ms = self.known.clock.offset_ms();
         self.shift_clock(Repair { seen_offset_ms, shift_ms: 0 }).await?;
         self.now().await.map(|_| ())
     }
@@ -158,7 +184,7 @@ impl Reader {
     async fn shift_clock(&self, repair: Repair) -> Result<(), Fault> {
         let parameters: &Parameters<'_> =
             &[(&repair.seen_offset_ms, Type::INT8), (&repair.shift_ms, Type::INT8)];
-        self.link.read(&self.statements.shift_clock, parameters).await.map(|_| ())
+        self.link.read(&self.statements.shift_clock, parameters, Asked::Seldom).await.map(|_| ())
     }
 
     /// If this fails the time handed out is right all the same, and the next answer tries again.
@@ -176,7 +202,7 @@ impl Reader {
         let session = self.link.session().await?;
         let step = signed(EPOCH_STEP);
         let parameters: &Parameters<'_> = &[(&step, Type::INT8), (&session.system, Type::TEXT)];
-        let rows = self.link.ask(&session, &self.statements.raise_epoch, parameters, Prepares::Never).await?;
+        let rows = self.link.ask(&session, &self.statements.raise_epoch, parameters, Asked::Seldom).await?;
         let row = rows.first().ok_or_else(|| Fault::nonsense("the store has lost its row of meta"))?;
         let revision = unsigned(column(row, 0)?);
         self.saw(revision);
@@ -184,16 +210,16 @@ impl Reader {
     }
 
     pub(crate) fn clock(&self) -> &Timekeeper {
-        &self.clock
+        &self.known.clock
     }
 
     /// The highest revision seen so far.
     pub(crate) fn revision(&self) -> Revision {
-        self.revision.load(Ordering::Acquire)
+        self.known.revision.load(Ordering::Acquire)
     }
 
     pub(crate) fn saw(&self, revision: Revision) {
-        self.revision.fetch_max(revision, Ordering::AcqRel);
+        self.known.revision.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// The connection, for statements that only opening a store needs.

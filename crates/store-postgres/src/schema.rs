@@ -10,11 +10,14 @@ use crate::link::{Parameters, Session};
 use crate::records::column;
 
 /// What this program writes and reads.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
+
+/// The same tables with another way to commit: brought up to date when it is opened.
+const LAST_FORMAT: i32 = 1;
 
 const CREATE: &str = include_str!("sql/create.sql");
 
-/// What stores were made without once: those get it when they are opened.
+/// The way to commit.
 const COMMIT: &str = include_str!("sql/commit.sql");
 
 /// Waiting for others who do the same, and for nothing else, so the limit is a short one.
@@ -24,7 +27,13 @@ const BEGIN: &str = "
     SELECT pg_advisory_xact_lock(hashtextextended('bellwether set up {schema}', 0))
 ";
 
-/// What there is: the schema, anything in it, in it a table of ours, and the procedure that commits.
+/// What becomes of a store of the last format. A process that still knows that one fails to commit from then on.
+const BRING_UP_TO_DATE: &str = "
+    DROP PROCEDURE IF EXISTS {schema}.commit_each;
+    UPDATE {schema}.meta SET bell_format = 2
+";
+
+/// What there is: the schema, anything in it, and in it a table of ours.
 const INSPECT: &str = "
     SELECT n.oid IS NOT NULL,
            EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid)
@@ -33,8 +42,7 @@ const INSPECT: &str = "
            EXISTS (SELECT
                      FROM pg_class AS c
                      JOIN pg_attribute AS a ON a.attrelid = c.oid
-                    WHERE c.relnamespace = n.oid AND c.relname = 'meta' AND a.attname = 'bell_format'),
-           EXISTS (SELECT FROM pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = 'commit_each')
+                    WHERE c.relnamespace = n.oid AND c.relname = 'meta' AND a.attname = 'bell_format')
       FROM (SELECT to_regnamespace($1)::oid AS oid) AS n
 ";
 
@@ -48,8 +56,6 @@ enum Found {
     Empty,
     /// A store of this format.
     Store(i32),
-    /// A store of our format that was made before there was this way to commit.
-    Early,
     Other,
 }
 
@@ -80,7 +86,10 @@ async fn create(session: &Session, address: &Address) -> Result<()> {
     if found == Found::Nothing {
         session.run(&schema.fill("CREATE SCHEMA {schema}")).await.map_err(creating)?;
     }
-    if found != Found::Early {
+    if found == Found::Store(LAST_FORMAT) {
+        session.run(&schema.fill(BRING_UP_TO_DATE)).await.map_err(creating)?;
+        tracing::info!(%schema, "the store was brought up to date");
+    } else {
         let system = session.system.as_ref().map_or("NULL".to_owned(), |digits| format!("'{digits}'"));
         session.run(&schema.fill(CREATE).replace("{system}", &system)).await.map_err(creating)?;
         tracing::info!(%schema, "the store was created");
@@ -93,7 +102,7 @@ async fn create(session: &Session, address: &Address) -> Result<()> {
 /// Whether there is nothing to do; an error if there is nothing that can be done.
 fn settled(found: Found, schema: &Schema) -> Result<bool> {
     match found {
-        Found::Nothing | Found::Empty | Found::Early => Ok(false),
+        Found::Nothing | Found::Empty | Found::Store(LAST_FORMAT) => Ok(false),
         Found::Store(FORMAT) => Ok(true),
         Found::Store(format) => {
             let message =
@@ -113,18 +122,14 @@ async fn inspect(session: &Session, schema: &Schema) -> Result<Found, Fault> {
     let rows = session.ask(INSPECT, parameters).await?;
     let row = rows.first().ok_or_else(|| Fault::nonsense("the server does not tell its schemas"))?;
     let (exists, is_used): (bool, bool) = (column(row, 0)?, column(row, 1)?);
-    let (is_ours, commits): (bool, bool) = (column(row, 2)?, column(row, 3)?);
-    if !is_ours {
+    if !column::<bool>(row, 2)? {
         return Ok(match (exists, is_used) {
             (false, _) => Found::Nothing,
             (true, false) => Found::Empty,
             (true, true) => Found::Other,
         });
     }
-    Ok(match format(session, schema).await? {
-        FORMAT if !commits => Found::Early,
-        format => Found::Store(format),
-    })
+    Ok(Found::Store(format(session, schema).await?))
 }
 
 async fn format(session: &Session, schema: &Schema) -> Result<i32, Fault> {

@@ -1,4 +1,4 @@
-//! One task that takes every waiting transaction into one commit of the server.
+//! Takes every waiting transaction into one commit of the server: a task, or whoever comes while nobody else is on the way.
 //!
 //! Each transaction is judged in its turn: it succeeds or conflicts on its own and has a revision of its
 //! own. All of them are answered when the server has committed.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
 use bell_store::{Outcome, Result, Txn};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::address::Schema;
@@ -18,14 +18,14 @@ use crate::batch::{self, Batch, Waited};
 use crate::clock::Span;
 use crate::fault::Fault;
 use crate::line::Line;
-use crate::link::{Link, Prepares};
+use crate::link::{Asked, Link};
 use crate::reader::Reader;
 use crate::records::signed;
 
 const COMMIT: &str = "
-    CALL {schema}.commit_each(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-        NULL, NULL, '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+    CALL {schema}.commit_together(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+        NULL, NULL, NULL, NULL, NULL, '{}', '{}', '{}', '{}', '{}')
 ";
 
 /// A transaction that waits, with whoever waits for it.
@@ -36,17 +36,18 @@ pub(crate) struct Job {
     pub(crate) answer: oneshot::Sender<Result<Outcome>>,
 }
 
-/// The one who commits.
+/// The one who commits, over one connection.
 pub(crate) struct Writer {
-    pub(crate) link: Link,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) hub: Arc<Hub>,
+    link: Link,
+    reader: Arc<Reader>,
+    hub: Arc<Hub>,
     /// Marks our own notifications.
-    pub(crate) sender: String,
-    pub(crate) batches: Arc<AtomicU64>,
+    sender: String,
+    batches: Arc<AtomicU64>,
     schema: Schema,
     statement: String,
-    prepares: Prepares,
+    /// Held while a batch is on the way.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Writer {
@@ -56,49 +57,63 @@ impl Writer {
         hub: Arc<Hub>,
         schema: &Schema,
         sender: String,
-        prepares: Prepares,
     ) -> Self {
         let statement = schema.fill(COMMIT);
-        Self {
-            link,
-            reader,
-            hub,
-            sender,
-            batches: Arc::default(),
-            schema: schema.clone(),
-            statement,
-            prepares,
-        }
+        let (batches, turn, schema) = (Arc::default(), Arc::default(), schema.clone());
+        Self { link, reader, hub, sender, batches, schema, statement, turn }
+    }
+
+    /// Another one, which commits over this link and knows of the store what this reader does.
+    pub(crate) fn another(&self, link: Link, reader: Arc<Reader>) -> Self {
+        let (batches, hub) = (Arc::clone(&self.batches), Arc::clone(&self.hub));
+        Self { batches, ..Self::new(link, reader, hub, &self.schema, self.sender.clone()) }
+    }
+
+    /// Counts the commits of the server.
+    pub(crate) fn batches(&self) -> &Arc<AtomicU64> {
+        &self.batches
     }
 
     /// Works until nobody can hand in any more.
-    pub(crate) async fn serve(self, jobs: mpsc::UnboundedReceiver<Job>) {
-        let mut line = Line::new(jobs);
-        while let Some(batch) = line.next().await {
+    pub(crate) async fn serve(self: Arc<Self>, jobs: mpsc::UnboundedReceiver<Job>) {
+        let mut line = Line::new(jobs, Arc::clone(&self.turn));
+        while let Some((batch, _turn)) = line.next().await {
             self.run(batch).await;
         }
         self.link.close().await;
     }
 
-    async fn run(&self, jobs: Vec<Job>) {
-        match self.commit(&jobs).await {
-            Ok(outcomes) => self.answer(jobs, outcomes),
-            // A release must not fail because a neighbour's record is too large for what space is left.
-            Err(fault) if fault.kind == bell_store::Kind::Full && jobs.len() > 1 => {
-                for job in jobs {
-                    Box::pin(self.run(vec![job])).await;
+    /// Commits one job at once, on the caller's task, if nobody else is on the way: it comes back otherwise. Dropped
+    /// half-way, it has happened or not, and nobody else's commit is affected.
+    pub(crate) async fn commit_alone(&self, job: Job) -> Result<(), Job> {
+        let Ok(_turn) = self.turn.try_lock() else { return Err(job) };
+        self.run(vec![job]).await;
+        Ok(())
+    }
+
+    async fn run(&self, mut jobs: Vec<Job>) {
+        while !jobs.is_empty() {
+            jobs = match self.commit(&jobs).await {
+                Ok(outcomes) => self.answer(jobs, outcomes),
+                // A release must not fail because a neighbour's record is too large for what space is left.
+                Err(fault) if fault.kind == bell_store::Kind::Full && jobs.len() > 1 => {
+                    for job in jobs {
+                        Box::pin(self.run(vec![job])).await;
+                    }
+                    return;
                 }
-            }
-            Err(fault) => {
-                for job in jobs {
-                    let _ = job.answer.send(Err(fault.error("commit")));
+                Err(fault) => {
+                    for job in jobs {
+                        let _ = job.answer.send(Err(fault.error("commit")));
+                    }
+                    return;
                 }
             }
         }
     }
 
     /// What came of each job. An error: of all of them, together.
-    async fn commit(&self, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+    async fn commit(&self, jobs: &[Job]) -> Result<Vec<Option<Outcome>>, Fault> {
         match self.send(jobs).await {
             Err(fault) if fault.is_jump_of_the_clock() => {
                 // Asking for the time notices the jump and takes it back.
@@ -109,7 +124,7 @@ impl Writer {
         }
     }
 
-    async fn send(&self, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+    async fn send(&self, jobs: &[Job]) -> Result<Vec<Option<Outcome>>, Fault> {
         let session = self.link.session().await?;
         let sent = boottime();
         let txns: Vec<Waited<'_>> =
@@ -124,7 +139,7 @@ impl Writer {
             (&session.system, Type::TEXT),
         ];
         parameters.extend(batch.arguments());
-        let answer = self.link.ask(&session, &self.statement, &parameters, self.prepares).await;
+        let answer = self.link.ask(&session, &self.statement, &parameters, Asked::Often).await;
         let rows = answer.map_err(Fault::of_commit)?;
         let row = rows.first().ok_or_else(|| Fault::nonsense("the commit was not answered"))?;
         let span = Span { sent, received: boottime() };
@@ -133,16 +148,22 @@ impl Writer {
         batch.outcomes(row, now)
     }
 
-    /// Tells those who wait here. Those who wait elsewhere hear of it from the server.
-    fn answer(&self, jobs: Vec<Job>, outcomes: Vec<Outcome>) {
+    /// Tells those who wait here, and gives back whoever has to come again. Those who wait elsewhere hear of it from the
+    /// server.
+    fn answer(&self, jobs: Vec<Job>, outcomes: Vec<Option<Outcome>>) -> Vec<Job> {
         let committed = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| match outcome {
-            Outcome::Committed(committed) => Some((job, committed.revision)),
-            Outcome::Conflict(_) => None,
+            Some(Outcome::Committed(committed)) => Some((job, committed.revision)),
+            Some(Outcome::Conflict(_)) | None => None,
         });
         self.reader.saw(committed.clone().map(|(_, revision)| revision).max().unwrap_or(0));
         self.hub.committed(committed.flat_map(|(job, _)| job.txn.written()));
+        let mut again = Vec::new();
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
-            let _ = job.answer.send(Ok(outcome));
+            match outcome {
+                Some(outcome) => drop(job.answer.send(Ok(outcome))),
+                None => again.push(job),
+            }
         }
+        again
     }
 }

@@ -133,12 +133,14 @@ async fn a_caller_that_stopped_reading_keeps_nobody_waiting() {
         names.push(format!("'{name}'::bytea"));
     }
     let arguments = format!(
-        "'x', 0, 9000000000000000, NULL, ARRAY[NULL]::bigint[], ARRAY[0::bigint], ARRAY[24], ARRAY[0],
-         ARRAY[{}], array_fill(0::bigint, ARRAY[24]), '{{}}', '{{}}', '{{}}', '{{}}'",
+        "'x', 0, 9000000000000000, NULL, 1, NULL, NULL, ARRAY[NULL]::bigint[], ARRAY[0::bigint],
+         array_fill(1, ARRAY[24]), ARRAY[{}], array_fill(0::bigint, ARRAY[24])",
         names.join(", ")
     );
-    let answered = format!(", NULL, NULL{}", ", '{}'".repeat(7));
-    let _stuck = ask_without_reading(&server, &format!("CALL bell.commit_each({arguments}{answered})"));
+    let nothing = ", '{}'".repeat(10);
+    let answered = format!(", NULL, NULL, NULL, NULL, NULL{}", ", '{}'".repeat(5));
+    let _stuck =
+        ask_without_reading(&server, &format!("CALL bell.commit_together({arguments}{nothing}{answered})"));
     let is_stuck = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'";
     while server.sql(is_stuck) != "1" {
         tokio::time::sleep(Duration::from_millis(20)).await;

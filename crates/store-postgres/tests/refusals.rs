@@ -70,7 +70,7 @@ async fn an_empty_schema_that_an_administrator_made_is_used() {
 async fn a_store_of_a_newer_version_is_refused() {
     let place = Place::new();
     drop(place.open().await);
-    place.sql("UPDATE {schema}.meta SET bell_format = 2");
+    place.sql("UPDATE {schema}.meta SET bell_format = 3");
     assert_eq!(refused(&place.url()).await.kind(), Kind::TooNew);
 }
 

@@ -111,6 +111,64 @@ async fn later_transactions_of_a_batch_see_what_earlier_ones_did() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_its_task_has_left_half_way_holds_up_nobody() {
+    let place = Place::new();
+    let store = place.open().await;
+    committed(&store, put("a", "1")).await;
+    let mut left = store.commit(put("b", "1"));
+    assert!(polled_once(&mut left).await.is_none(), "it is on the way");
+    for number in 0..3 {
+        let commit = committed(&store, put(&format!("c/{number}"), "1"));
+        tokio::time::timeout(PATIENCE, commit).await.unwrap();
+    }
+    drop(left);
+    tokio::time::timeout(PATIENCE, committed(&store, put("d", "1"))).await.unwrap();
+}
+
+/// What a future has come to when it was polled once.
+async fn polled_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = future => Some(done),
+        () = std::future::ready(()) => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_from_another_executor_sees_what_was_committed_here() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let here = committed(&*store, put("a", "here")).await.revision;
+    let elsewhere = Arc::clone(&store);
+    let there = std::thread::spawn(move || {
+        let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        executor.block_on(async {
+            assert_eq!(read(&*elsewhere, "a").await.revision, here);
+            committed(&*elsewhere, put_at("a", here, "there")).await.revision
+        })
+    });
+    let there = tokio::task::spawn_blocking(|| there.join().unwrap()).await.unwrap();
+    assert!(there > here);
+    assert_eq!(read(&*store, "a").await.records["a"].value, b"there");
+}
+
+#[tokio::test]
+async fn a_store_of_the_last_format_is_brought_up_to_date() {
+    let place = Place::new();
+    let before = committed(&place.open().await, put("a", "1")).await.revision;
+    place.sql(
+        "DROP PROCEDURE {schema}.commit_together; DROP FUNCTION {schema}.settle;
+         CREATE PROCEDURE {schema}.commit_each() LANGUAGE sql AS '';
+         UPDATE {schema}.meta SET bell_format = 1",
+    );
+    let store = place.open().await;
+    assert_eq!(read(&store, "a").await.records["a"].version, before);
+    assert!(committed(&store, put("a", "2")).await.revision > before);
+    let is_gone = "SELECT count(*) FROM pg_proc WHERE proname = 'commit_each' AND pronamespace = '{schema}'::regnamespace";
+    assert_eq!(place.sql(is_gone), "0");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_who_open_a_new_store_at_once_find_the_same_one() {
     let place = Place::new();

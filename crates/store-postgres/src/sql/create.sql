@@ -1,4 +1,4 @@
--- Format 1: everything a store needs in its schema. {schema} is replaced by the schema's name, which is made
+-- Format 2: everything a store needs in its schema. {schema} is replaced by the schema's name, which is made
 -- of small letters, digits and underscores only.
 --
 -- Names are bytes, not text: their order is that of their bytes whatever the database's locale, and they may
@@ -40,7 +40,7 @@ COMMENT ON COLUMN {schema}.meta.lossy IS
 -- The server's clock, in milliseconds.
 CREATE FUNCTION {schema}.wall_ms() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
-    SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint
+    SELECT pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000)::bigint
 $$;
 
 -- Which branch of history the server is on: it changes when a standby or a backup takes over.
@@ -59,7 +59,7 @@ $$;
 -- Revisions start at the time in microseconds, so that a store which was dropped and made anew goes on above
 -- what it gave out before.
 INSERT INTO {schema}.meta (one, bell_format, store, revision, last_ms, offset_ms, system, timeline, lossy)
-VALUES (true, 1, md5(random()::text || clock_timestamp()::text), {schema}.wall_ms() * 1000,
+VALUES (true, 2, md5(random()::text || clock_timestamp()::text), {schema}.wall_ms() * 1000,
         {schema}.wall_ms(), 0, {system}, {schema}.timeline(), true);
 
 -- The records of these names, or one row without a record.
