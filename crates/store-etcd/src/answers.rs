@@ -7,16 +7,36 @@ use etcd_client::{GetOptions, KeyValue, TxnOp, TxnOpResponse, TxnResponse};
 
 use crate::keys::{Keys, Part, Range};
 use crate::line::{Line, Reached};
+use crate::revision::{Place, revision};
+
+/// What the last transaction that committed something left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// When it was sent.
+    pub(crate) reached: Reached,
+    /// The place of its last commit.
+    pub(crate) last: Place,
+}
+
+impl Head {
+    pub(crate) fn encode(self) -> String {
+        format!("{} {}", self.reached.encode(), self.last)
+    }
+
+    pub(crate) fn decode(text: &[u8]) -> Option<Self> {
+        let (reached, last) = str::from_utf8(text).ok()?.rsplit_once(' ')?;
+        Some(Self { reached: Reached::decode(reached.as_bytes())?, last: last.parse().ok()? })
+    }
+}
 
 /// What the store knows of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Meta {
     pub(crate) line: Line,
-    /// The revision that wrote the line.
+    /// etcd's revision that wrote the line.
     pub(crate) line_revision: i64,
-    /// The time of the last commit.
-    pub(crate) head: Reached,
-    /// The revision of the last commit.
+    pub(crate) head: Head,
+    /// etcd's revision that wrote the head.
     pub(crate) head_revision: i64,
 }
 
@@ -35,13 +55,14 @@ impl Meta {
         let line =
             find(keys.line()).and_then(|found| Some((Line::decode(found.value())?, found.mod_revision())));
         let head =
-            find(keys.head()).and_then(|found| Some((Reached::decode(found.value())?, found.mod_revision())));
+            find(keys.head()).and_then(|found| Some((Head::decode(found.value())?, found.mod_revision())));
         let ((line, line_revision), (head, head_revision)) = line.zip(head).ok_or_else(damaged)?;
         Ok(Self { line, line_revision, head, head_revision })
     }
 
+    /// The revision of the last commit.
     pub(crate) fn revision(&self) -> Revision {
-        unsigned(self.head_revision)
+        revision(self.head_revision, self.head.last)
     }
 }
 
@@ -59,6 +80,11 @@ pub(crate) fn found(answer: &TxnResponse) -> Vec<Vec<KeyValue>> {
     answer.op_responses().into_iter().filter_map(kvs).collect()
 }
 
+/// A value as it is stored: the place of the commit that put it goes in front.
+pub(crate) fn placed(place: Place, value: &[u8]) -> Vec<u8> {
+    [&[place], value].concat()
+}
+
 /// Records of which some keys have been seen.
 #[derive(Default)]
 pub(crate) struct Gathered(BTreeMap<Name, Parts>);
@@ -66,7 +92,7 @@ pub(crate) struct Gathered(BTreeMap<Name, Parts>);
 #[derive(Default)]
 struct Parts {
     value: Option<KeyValue>,
-    stamped: Option<i64>,
+    stamp: Option<KeyValue>,
 }
 
 impl Gathered {
@@ -76,7 +102,7 @@ impl Gathered {
             let parts = self.0.entry(name).or_default();
             match part {
                 Part::Value => parts.value = Some(found),
-                Part::Stamp => parts.stamped = Some(found.mod_revision()),
+                Part::Stamp => parts.stamp = Some(found),
             }
         }
     }
@@ -86,27 +112,40 @@ impl Gathered {
     }
 
     /// The first `limit` of them.
-    pub(crate) fn records(self, limit: usize) -> BTreeMap<Name, Record> {
-        let record = |(name, parts): (Name, Parts)| Some((name, parts.record()?));
-        self.0.into_iter().filter_map(record).take(limit).collect()
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if somebody else has written one of them.
+    pub(crate) fn records(self, limit: usize) -> Result<BTreeMap<Name, Record>> {
+        let whole = |(name, Parts { value, stamp })| Some((name, value?, stamp));
+        let record = |(name, value, stamp): (Name, _, _)| match record(value, stamp) {
+            Some(record) => Ok((name, record)),
+            None => Err(foreign(&name)),
+        };
+        self.0.into_iter().filter_map(whole).take(limit).map(record).collect()
     }
 }
 
-impl Parts {
-    fn record(self) -> Option<Record> {
-        let value = self.value?;
-        // A record that was created and never stamped again has the stamp of its creation.
-        let stamp = value.create_revision().max(self.stamped.unwrap_or(0));
-        let version = unsigned(value.mod_revision());
-        Some(Record { version, stamp: unsigned(stamp), value: value.into_key_value().1 })
-    }
-}
-
-pub(crate) fn unsigned(revision: i64) -> Revision {
-    u64::try_from(revision).unwrap_or(0)
+fn record(value: KeyValue, stamp: Option<KeyValue>) -> Option<Record> {
+    let version = revision(value.mod_revision(), *value.value().first()?);
+    let stamp = match stamp {
+        Some(stamp) => revision(stamp.mod_revision(), *stamp.value().first()?),
+        // Created by the first commit of a transaction, and never stamped again.
+        None => revision(value.create_revision(), 0),
+    };
+    let mut value = value.into_key_value().1;
+    value.remove(0);
+    Some(Record { version, stamp, value })
 }
 
 fn damaged() -> Error {
-    Error::new(Kind::Corrupt, "read the state of the store: somebody else has written or removed it")
+    corrupt("read the state of the store: somebody else has written or removed it".to_owned())
+}
+
+fn foreign(name: &Name) -> Error {
+    corrupt(format!("read the record {name}: somebody else has written it"))
+}
+
+fn corrupt(message: String) -> Error {
+    Error::new(Kind::Corrupt, message)
         .hint("Stop every process that uses it; restore a backup of etcd, or name another prefix.")
 }

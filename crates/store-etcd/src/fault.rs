@@ -7,6 +7,8 @@ use std::io;
 use bell_store::{Error, Kind};
 use etcd_client::Error as EtcdError;
 
+use crate::plain::NotSent;
+
 /// Whether a request that failed may have been carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reached {
@@ -17,7 +19,7 @@ pub(crate) enum Reached {
 }
 
 /// A failure of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) reached: Reached,
@@ -29,6 +31,11 @@ impl Fault {
     /// No answer within the time limit.
     pub(crate) fn late() -> Self {
         Self::new(Kind::Unavailable, Reached::Perhaps, "no answer in time")
+    }
+
+    /// No connection.
+    pub(crate) fn unconnected(error: &(dyn StdError + 'static)) -> Self {
+        Self::new(Kind::Unavailable, Reached::Never, deepest(error).unwrap_or_else(|| error.to_string()))
     }
 
     /// An answer from another cluster than those before.
@@ -157,7 +164,8 @@ fn connecting(error: &(dyn StdError + 'static)) -> Reached {
                     | io::ErrorKind::NetworkUnreachable
                     | io::ErrorKind::AddrNotAvailable
             )
-        ) || error.to_string() == "tcp connect error"
+        ) || error.is::<NotSent>()
+            || error.to_string() == "tcp connect error"
             || error.to_string() == "dns error"
     };
     if chain(error).any(refused) { Reached::Never } else { Reached::Perhaps }

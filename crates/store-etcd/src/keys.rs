@@ -3,11 +3,11 @@
 //! | key | what it holds |
 //! | --- | --- |
 //! | `format` | that this prefix is a store, and of which format |
-//! | `m/head` | put by every commit that writes: its revision is the store's, its value the time |
+//! | `m/head` | put by every transaction that commits something: its revision is the store's (see [`crate::revision`]), its value tells the time |
 //! | `m/line` | who counts the time (see [`crate::line`]) |
 //! | `ask`, `answer` | the question for the time, and the answer |
-//! | `r/<name>` | a record's value; its revisions of creation and change are etcd's own |
-//! | `r/<name>␀` | present once the record was stamped anew: its revision of change is the stamp |
+//! | `r/<name>` | a record: the place of the commit that put it, one byte, and the value; its revision of change is the version |
+//! | `r/<name>␀` | a place; its revision of change is the stamp. Absent if that is the record's creation, at place zero |
 //!
 //! A zero byte in a name becomes `␀\xff`. So the keys of a record stand side by side with nothing between
 //! them, one operation reads or deletes both, and keys sort as names do.

@@ -6,17 +6,22 @@
 //! | `keys` | where things are under the store's prefix, and how names become keys |
 //! | `line` | the store's clock: how clients count the time together, and why no lease ends early |
 //! | `timekeeper` | follows, asks for, answers and goes on with that time |
-//! | `commit` | a commit as one transaction of etcd |
+//! | `revision` | revisions of the store, made of etcd's |
+//! | `commit` | commits as one transaction of etcd |
+//! | `together` | which commits may share one |
+//! | `lane` | commits on their way, and those who wait for their turn |
 //! | `reading` | reads and scans as of one revision |
 //! | `answers` | records and the store's state, put together from etcd's keys |
 //! | `push` | changes as etcd tells them |
 //! | `set_up` | opening: version, format, prefix, warnings |
 //! | `wire` | requests to whichever member answers, each with a time limit |
-//! | `engine` | the thread that all of it runs on |
+//! | `plain` | connections that send a request in one piece |
+//! | `pulse` | what keeps the time limits of requests cheap |
+//! | `engine` | the thread that it runs on, but for requests of those on the executor that opened the store |
 //! | `tls` | encrypted connections, with the feature `tls` |
 //! | `fault` | what etcd's errors mean to the caller |
 //!
-//! Revisions are etcd's own: the raft log orders commits, and they rise for ever, over restart and change
+//! Revisions come from etcd's own: the raft log orders commits, and they rise for ever, over restart and change
 //! of leader. A store shares them with whatever else is in the cluster, so they rise by more than one.
 
 mod address;
@@ -25,12 +30,17 @@ mod commit;
 mod engine;
 mod fault;
 mod keys;
+mod lane;
 mod line;
+mod plain;
+mod pulse;
 mod push;
 mod reading;
+mod revision;
 mod set_up;
 mod timekeeper;
 mod tls;
+mod together;
 #[cfg(test)]
 mod two_hosts;
 mod wire;
@@ -44,34 +54,50 @@ use bell_store::hub::Hub;
 use bell_store::info::{Clock, Durability, Limits, Push, Scope};
 use bell_store::topic::Topic;
 use bell_store::{Error, Info, Kind, Name, Outcome, Result, Snapshot, Store, Timestamp, Txn, Watch};
+use tokio::runtime::RuntimeFlavor::MultiThread;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{mpsc, oneshot};
 
 use address::Address;
-use commit::Ended;
 use engine::Engine;
 use keys::Keys;
+use lane::Lane;
 use line::Host;
 use push::{Listener, Topics, Wanted};
-use reading::Page;
 use timekeeper::Timekeeper;
-use tokio::sync::{mpsc, oneshot};
-use wire::{Twice, Wire};
+use wire::Wire;
 
 /// A store on etcd. Dropped, it closes its connections; a commit that was not answered may still happen.
 pub struct Etcd {
     info: Info,
     hub: Arc<Hub>,
-    client: Arc<Client>,
+    lane: Arc<Lane>,
+    home: Option<Home>,
     engine: Engine,
     ears: mpsc::UnboundedSender<Wanted>,
     /// What is listened to since somebody first watched it.
     topics: Mutex<BTreeSet<Topic>>,
 }
 
-/// What the engine's thread works with.
-struct Client {
-    wire: Arc<Wire>,
-    keys: Keys,
-    timekeeper: Arc<Timekeeper>,
+/// A way to etcd for those on the executor that opened the store: who goes by the engine's thread changes
+/// threads twice. All others go by the engine: renewals first of all, which come from an executor of their own and
+/// must not wait for a busy one.
+struct Home {
+    id: Id,
+    lane: Arc<Lane>,
+}
+
+impl Home {
+    /// Tries the way from this executor. `None`: there is none, it can't have connections or timers, or it does
+    /// nothing unless somebody blocks on it.
+    async fn open(lane: &Lane) -> Option<Self> {
+        let here = Handle::try_current().ok().filter(|here| here.runtime_flavor() == MultiThread)?;
+        let lane = Arc::new(lane.beside());
+        let trying = Arc::clone(&lane);
+        // A task, since an executor that was made without input and output panics.
+        here.spawn(async move { trying.read(&[]).await }).await.ok()?.ok()?;
+        Some(Self { id: here.id(), lane })
+    }
 }
 
 impl Etcd {
@@ -107,8 +133,10 @@ impl Etcd {
             wanted,
         };
         engine.keep_running(listener.run());
-        let client = Arc::new(Client { wire, keys, timekeeper });
-        Ok(Self { info: info(location, members), hub, client, engine, ears, topics: Mutex::default() })
+        let lane = Arc::new(Lane::new(wire, keys, timekeeper));
+        let home = Home::open(&lane).await;
+        let info = info(location, members);
+        Ok(Self { info, hub, lane, home, engine, ears, topics: Mutex::default() })
     }
 
     /// Sees to it that changes of what is watched are heard of.
@@ -129,13 +157,17 @@ impl Etcd {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a request on the engine's thread. It goes on if the caller is dropped.
-    async fn ask<T, Asked>(&self, ask: impl FnOnce(Arc<Client>) -> Asked) -> Result<T>
+    /// Makes a request: here, if the caller is at home, or on the engine's thread.
+    async fn ask<T, Asked>(&self, ask: impl FnOnce(Arc<Lane>) -> Asked) -> Result<T>
     where
         T: Send + 'static,
         Asked: Future<Output = Result<T>> + Send + 'static,
     {
-        self.engine.run(ask(Arc::clone(&self.client))).await.ok_or_else(ended)?
+        let here = || Handle::try_current().ok().map(|here| here.id());
+        match &self.home {
+            Some(home) if here() == Some(home.id) => ask(Arc::clone(&home.lane)).await,
+            _ => self.engine.run(ask(Arc::clone(&self.lane))).await.ok_or_else(ended)?,
+        }
     }
 }
 
@@ -147,7 +179,7 @@ async fn open_client(
     set_up::check_version(&wire).await?;
     let found = set_up::find_or_make(&wire, &keys, &host).await?;
     let members = set_up::members(&wire).await;
-    let timekeeper = Timekeeper::new(wire, keys, host, found.meta);
+    let timekeeper = Timekeeper::new(Handle::current(), wire, keys, host, found.meta);
     Ok((Arc::new(timekeeper), found.revision + 1, members))
 }
 
@@ -163,56 +195,6 @@ fn info(location: String, members: Option<usize>) -> Info {
         notices_death: false,
         limits: Limits::CONTRACT,
         warnings: set_up::warnings(members),
-    }
-}
-
-impl Client {
-    async fn read(&self, names: &[Name]) -> Result<Snapshot> {
-        let page = reading::read(&self.wire, &self.keys, names).await?;
-        self.snapshot(page, usize::MAX).await
-    }
-
-    async fn scan(&self, prefix: &str, from: &str, limit: usize) -> Result<Snapshot> {
-        let range = self.keys.scan(prefix, from);
-        let page = reading::scan(&self.wire, &self.keys, range, limit).await?;
-        self.snapshot(page, limit).await
-    }
-
-    async fn snapshot(&self, page: Page, limit: usize) -> Result<Snapshot> {
-        self.timekeeper.adopt(&page.meta);
-        let now = self.timekeeper.read().await?.now;
-        let more = page.gathered.len() > limit;
-        Ok(Snapshot { revision: page.meta.revision(), now, records: page.gathered.records(limit), more })
-    }
-
-    async fn commit(&self, txn: &Txn) -> Result<Outcome> {
-        let reading = self.timekeeper.read().await?;
-        if !reading.allows(txn.at) {
-            let names: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
-            return Ok(Outcome::Conflict(self.read(&names).await?));
-        }
-        let plan = commit::plan(&self.keys, txn, reading.reached());
-        let answer = if txn.writes.is_empty() {
-            self.wire.txn(Twice::Harmless, plan).await.map_err(|fault| self.wire.reading(fault))?
-        } else {
-            self.wire.txn(Twice::Harmful, plan).await.map_err(|fault| self.wire.writing(fault))?
-        };
-        let (ended, meta) = commit::outcome(&self.keys, txn, &answer)?;
-        match &meta {
-            Some(meta) => self.timekeeper.adopt(meta),
-            None => {
-                if let Some((head, revision)) = commit::replaced_head(&answer) {
-                    self.timekeeper.adopt_head(head, revision);
-                }
-            }
-        }
-        let now = match (&ended, self.timekeeper.read().await) {
-            (_, Ok(reading)) => reading,
-            // It has happened: the time it was sent at is good enough.
-            (Ended::Committed(_), Err(_)) => reading,
-            (Ended::Conflict(..), Err(error)) => return Err(error),
-        };
-        Ok(ended.at(now))
     }
 }
 
@@ -244,19 +226,19 @@ impl Store for Etcd {
     async fn read(&self, names: &[Name]) -> Result<Snapshot> {
         self.info.limits.check_read(names)?;
         let names = names.to_vec();
-        self.ask(|client| async move { client.read(&names).await }).await
+        self.ask(|lane| async move { lane.read(&names).await }).await
     }
 
     async fn scan(&self, prefix: &str, from: &str, limit: usize) -> Result<Snapshot> {
         self.info.limits.check_scan(prefix, from)?;
         let limit = limit.min(self.info.limits.page);
         let (prefix, from) = (prefix.to_owned(), from.to_owned());
-        self.ask(|client| async move { client.scan(&prefix, &from, limit).await }).await
+        self.ask(|lane| async move { lane.scan(&prefix, &from, limit).await }).await
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome> {
         txn.check(&self.info.limits)?;
-        self.ask(|client| async move { client.commit(&txn).await }).await
+        self.ask(|lane| async move { lane.commit(txn).await }).await
     }
 
     async fn changed(&self, watch: &Watch) -> Result<()> {

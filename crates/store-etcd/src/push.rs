@@ -203,13 +203,13 @@ mod tests {
         }
         let seen = store.read(&[]).await.unwrap().revision;
         let mut client = etcd_client::Client::connect([etcd.address(0)], None).await.unwrap();
-        client.compact(i64::try_from(seen).unwrap(), None).await.unwrap();
+        client.compact(crate::revision::transaction(seen), None).await.unwrap();
 
         let hub = Arc::new(Hub::default());
         let late = Listener {
-            wire: Arc::clone(&store.client.wire),
-            keys: store.client.keys.clone(),
-            timekeeper: Arc::clone(&store.client.timekeeper),
+            wire: Arc::clone(&store.lane.wire),
+            keys: store.lane.keys.clone(),
+            timekeeper: Arc::clone(&store.lane.timekeeper),
             hub: Arc::clone(&hub),
             next: 1,
             topics: Topics { all: [Topic::Everything].into(), ..Topics::default() },

@@ -1,18 +1,22 @@
 //! Opening: is it etcd, is it new enough, is the prefix a store, and what should its operator know.
 
+use std::cmp::Ordering;
+
 use bell_store::info::{Concern, FailOver, Warning};
 use bell_store::{Error, Kind, Result, Timestamp, clock};
 use etcd_client::{Compare, CompareOp, GetOptions, Txn as EtcdTxn, TxnOp};
 
-use crate::answers::{Meta, found, get};
+use crate::answers::{Head, Meta, found, get};
 use crate::keys::Keys;
 use crate::line::{Answer, Host, Line, Reached};
 use crate::timekeeper;
 use crate::wire::{Twice, Wire};
 
 /// What marks a prefix as a store, and how its keys are to be read.
-const FORMAT: &str = "bellwether store 1";
 const FORMAT_NAME: &str = "bellwether store ";
+
+/// The second: commits may share a transaction, and values tell their place in it.
+const FORMAT: u32 = 2;
 
 /// The oldest etcd that has everything a store needs.
 const OLDEST: (u32, u32) = (3, 4);
@@ -81,13 +85,21 @@ async fn find(wire: &Wire, keys: &Keys) -> Result<Option<Found>> {
 
 fn check_format(format: &[u8]) -> Result<()> {
     let format = String::from_utf8_lossy(format);
-    match format.strip_prefix(FORMAT_NAME).map(str::parse::<u32>) {
-        _ if format == FORMAT => Ok(()),
-        Some(Ok(_)) => {
+    let Some(Ok(format)) = format.strip_prefix(FORMAT_NAME).map(str::parse::<u32>) else {
+        return Err(not_a_store());
+    };
+    match format.cmp(&FORMAT) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => {
             Err(Error::new(Kind::TooNew, "use this prefix: a newer Bellwether made the store in it")
                 .hint("Upgrade this program, or name another prefix."))
         }
-        Some(Err(_)) | None => Err(not_a_store()),
+        Ordering::Less => {
+            let words = "use this prefix: an older Bellwether made the store in it, in a format of before its release";
+            Err(Error::new(Kind::Unsupported, words).hint(
+                "Name another prefix; or stop every process that uses it and remove it (etcdctl del --prefix PREFIX/), and with it all locks and jobs.",
+            ))
+        }
     }
 }
 
@@ -101,9 +113,9 @@ async fn make(wire: &Wire, keys: &Keys, host: &Host) -> Result<()> {
     let (start, end) = keys.all();
     let is_unused = Compare::version(start, CompareOp::Equal, 0).with_range(end);
     let txn = EtcdTxn::new().when([is_unused]).and_then([
-        TxnOp::put(keys.format(), FORMAT, None),
+        TxnOp::put(keys.format(), format!("{FORMAT_NAME}{FORMAT}"), None),
         TxnOp::put(keys.line(), line.encode(), None),
-        TxnOp::put(keys.head(), reached.encode(), None),
+        TxnOp::put(keys.head(), Head { reached, last: 0 }.encode(), None),
         TxnOp::put(keys.answer(), Answer { question: 0, reached }.encode(), None),
     ]);
     // All or nothing, and only if nothing is there: a second try finds what the first one made.
@@ -168,9 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn formats_of_others_and_of_the_future_are_told_apart() {
-        assert!(check_format(FORMAT.as_bytes()).is_ok());
-        assert_eq!(check_format(b"bellwether store 2").unwrap_err().kind(), Kind::TooNew);
+    fn formats_of_others_of_the_future_and_of_the_past_are_told_apart() {
+        assert!(check_format(b"bellwether store 2").is_ok());
+        assert_eq!(check_format(b"bellwether store 3").unwrap_err().kind(), Kind::TooNew);
+        assert_eq!(check_format(b"bellwether store 1").unwrap_err().kind(), Kind::Unsupported);
         for other in ["", "kubernetes", "bellwether store x"] {
             assert_eq!(check_format(other.as_bytes()).unwrap_err().kind(), Kind::Invalid, "{other}");
         }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bell_store::{Error, Kind, Result, Timestamp};
 use etcd_client::{Compare, CompareOp, Txn as EtcdTxn, TxnOp};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::answers::{Meta, found};
+use crate::answers::{Head, Meta, found};
 use crate::keys::Keys;
 use crate::line::{Answer, Estimate, Host, Line, MAX_WIDTH, Reached, Reading};
 use crate::wire::{TIME_LIMIT, Twice, Wire};
@@ -26,6 +27,8 @@ const LEASE_SECONDS: i64 = 365 * 24 * 3_600;
 
 /// The clock of an open store.
 pub(crate) struct Timekeeper {
+    /// The executor that the wire's connections live on.
+    engine: Handle,
     wire: Arc<Wire>,
     keys: Keys,
     host: Host,
@@ -60,10 +63,12 @@ enum Look {
 }
 
 impl Timekeeper {
-    pub(crate) fn new(wire: Arc<Wire>, keys: Keys, host: Host, meta: Meta) -> Self {
+    /// Asks over this wire, from this executor.
+    pub(crate) fn new(engine: Handle, wire: Arc<Wire>, keys: Keys, host: Host, meta: Meta) -> Self {
         let state = State { meta, host: host.id.clone(), estimate: None, told: Timestamp::default() };
         let answers = watch::Sender::new(None);
-        Self { wire, keys, host, state: Mutex::new(state), answers, asking: tokio::sync::Mutex::default() }
+        let (state, asking) = (Mutex::new(state), tokio::sync::Mutex::default());
+        Self { engine, wire, keys, host, state, answers, asking }
     }
 
     /// Takes over what an answer of etcd says of the time.
@@ -81,7 +86,7 @@ impl Timekeeper {
         }
     }
 
-    pub(crate) fn adopt_head(&self, head: Reached, revision: i64) {
+    pub(crate) fn adopt_head(&self, head: Head, revision: i64) {
         let mut state = self.lock();
         if revision > state.meta.head_revision {
             state.meta.head = head;
@@ -89,17 +94,21 @@ impl Timekeeper {
         }
     }
 
-    /// The time; asks for it first if this host does not know it.
+    /// The time; asks for it first if this host does not know it. On any executor.
     ///
     /// # Errors
     /// Those of asking etcd, and [`Kind::Unavailable`] if the time is far behind what was told.
-    pub(crate) async fn read(&self) -> Result<Reading> {
+    pub(crate) async fn read(self: &Arc<Self>) -> Result<Reading> {
         loop {
             match self.look() {
                 Look::Time(reading) => return Ok(reading),
                 Look::Behind(gap) if gap > TIME_LIMIT => return Err(far_behind(gap)),
                 Look::Behind(gap) => sleep(gap).await,
-                Look::Unknown => self.learn().await?,
+                Look::Unknown => {
+                    let asking = Arc::clone(self);
+                    let learning = self.engine.spawn(async move { asking.learn().await });
+                    learning.await.map_err(|_| closed())??;
+                }
             }
         }
     }
@@ -222,7 +231,7 @@ impl Timekeeper {
 impl State {
     /// The time, if this host counts it.
     fn exact(&self, boottime: Duration) -> Option<Reached> {
-        let Meta { line, head, .. } = &self.meta;
+        let Meta { line, head: Head { reached: head, .. }, .. } = &self.meta;
         let reached = Reached { line: line.number, at: line.at(boottime) };
         // A copy of a running machine has its boot, but its clock stood still while it was copied.
         let is_copy = head.line == line.number && head.at > reached.at;
@@ -241,7 +250,7 @@ impl State {
 
     /// The latest time that the line has surely reached, when so much of its lease has passed.
     fn surely(&self, boottime: Duration, passed: Duration) -> Timestamp {
-        let Meta { line, head, .. } = &self.meta;
+        let Meta { line, head: Head { reached: head, .. }, .. } = &self.meta;
         let committed = if head.line == line.number { head.at } else { line.start };
         let estimated = self.estimate.map_or(line.start, |estimate| estimate.surely(boottime));
         committed.max(estimated).max(line.start + passed)
@@ -270,6 +279,10 @@ async fn passed(wire: &Wire, lease: i64) -> Duration {
         }
         Ok(_) | Err(_) => Duration::ZERO,
     }
+}
+
+fn closed() -> Error {
+    Error::new(Kind::Unavailable, "ask for the time: the store was closed").hint("Open it again.")
 }
 
 fn far_behind(gap: Duration) -> Error {
@@ -304,7 +317,7 @@ mod tests {
     /// As it is on a host that drew the line when it had been up for so long.
     fn state(committed: Timestamp) -> State {
         let line = Line::drawn(3, "here", UP, START);
-        let head = Reached { line: 3, at: committed };
+        let head = Head { reached: Reached { line: 3, at: committed }, last: 0 };
         let meta = Meta { line, line_revision: 1, head, head_revision: 1 };
         State { meta, host: "here".to_owned(), estimate: None, told: Timestamp::default() }
     }
@@ -347,7 +360,7 @@ mod tests {
     #[test]
     fn a_commit_on_an_earlier_line_says_nothing_of_this_one() {
         let mut late = State { host: "elsewhere".to_owned(), ..state(START) };
-        late.meta.head = Reached { line: 2, at: START + SECOND * 60 };
+        late.meta.head.reached = Reached { line: 2, at: START + SECOND * 60 };
         assert_eq!(late.next_line(UP, Duration::ZERO).start, START);
     }
 }

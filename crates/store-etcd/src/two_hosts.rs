@@ -36,7 +36,7 @@ impl Hosts {
 }
 
 fn line(store: &Etcd) -> u64 {
-    store.client.timekeeper.line().number
+    store.lane.timekeeper.line().number
 }
 
 async fn now(store: &Etcd) -> Timestamp {
@@ -117,12 +117,12 @@ async fn a_host_that_was_passed_over_follows_and_its_time_never_goes_back() {
     let (first, second) = (hosts.open("first", 0).await, hosts.open("second", 100).await);
     let mut told = now(&first).await;
     for _ in 0..3 {
-        second.client.timekeeper.draw_next().await.unwrap();
+        second.lane.timekeeper.draw_next().await.unwrap();
         let next = now(&first).await;
         assert!(next >= told, "{next:?} after {told:?}");
         assert_eq!(line(&first), line(&second));
         told = next;
-        first.client.timekeeper.draw_next().await.unwrap();
+        first.lane.timekeeper.draw_next().await.unwrap();
     }
 }
 
@@ -152,10 +152,10 @@ async fn no_lease_ends_early_whatever_host_judges_it() {
                 stores.insert(index, open(index).await);
                 // Half of them ask, half get no answer: their line starts well behind the one before.
                 if dice(2) == 0 {
-                    stores[index].client.timekeeper.draw_next().await.unwrap();
+                    stores[index].lane.timekeeper.draw_next().await.unwrap();
                 }
             }
-            1 => stores[index].client.timekeeper.draw_next().await.unwrap(),
+            1 => stores[index].lane.timekeeper.draw_next().await.unwrap(),
             _ => tokio::time::sleep(Duration::from_millis(dice(40).into())).await,
         }
         let store = &stores[index];

@@ -5,7 +5,7 @@
 //! surely not carried out. Every answer is checked to come from the one cluster, and not from its past.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, Error as EtcdError, KvClient, ResponseHeader, Txn, TxnResponse};
@@ -15,6 +15,8 @@ use bell_store::{Error, Result};
 
 use crate::address::Address;
 use crate::fault::{Fault, Reached};
+use crate::plain::{self, Lost};
+use crate::pulse::Pulse;
 use crate::tls;
 
 /// How long a request may take, with all its attempts.
@@ -42,17 +44,42 @@ pub(crate) enum Twice {
     Harmful,
 }
 
-/// The way to the members of a cluster.
+/// The way to the members of a cluster. Its connections live on the executor that first asked over them.
 pub(crate) struct Wire {
-    address: Address,
+    address: Arc<Address>,
     options: ConnectOptions,
-    members: Vec<Mutex<Option<Client>>>,
+    members: Vec<Mutex<Option<Arc<Connection>>>>,
     /// The member that answered last.
     current: AtomicUsize,
+    seen: Arc<Seen>,
+    pulse: Pulse,
+    is_for: For,
+}
+
+/// What is known of the cluster.
+#[derive(Default)]
+struct Seen {
     /// The cluster that answered first; zero before that.
     cluster: AtomicU64,
     /// The latest revision that an answer was of.
     revision: AtomicI64,
+}
+
+/// A connection to a member.
+struct Connection {
+    client: Client,
+    /// For transactions; a client is costly to clone.
+    kv: KvClient,
+    /// `None`: it connects again by itself.
+    lost: Option<Lost>,
+}
+
+/// What a wire is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum For {
+    /// Also for streams.
+    Everything,
+    Requests,
 }
 
 impl Wire {
@@ -68,23 +95,37 @@ impl Wire {
         }
         let options = tls::apply(options, address.tls.as_ref())?;
         Ok(Self {
-            members: address.endpoints.iter().map(|_| Mutex::default()).collect(),
-            address,
+            members: unconnected(&address),
+            address: Arc::new(address),
             options,
             current: AtomicUsize::new(0),
-            cluster: AtomicU64::new(0),
-            revision: AtomicI64::new(0),
+            seen: Arc::default(),
+            pulse: Pulse::default(),
+            is_for: For::Everything,
         })
+    }
+
+    /// Another way to the same cluster, for requests only, with connections of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            members: unconnected(&self.address),
+            address: Arc::clone(&self.address),
+            options: self.options.clone(),
+            current: AtomicUsize::new(0),
+            seen: Arc::clone(&self.seen),
+            pulse: Pulse::default(),
+            is_for: For::Requests,
+        }
     }
 
     /// A transaction.
     pub(crate) async fn txn(&self, twice: Twice, txn: Txn) -> Result<TxnResponse, Fault> {
-        let floor = self.revision.load(Ordering::Acquire);
-        let ask = |client: Client| {
-            let (mut kv, txn) = (kv(&client), txn.clone());
+        let floor = self.seen.revision.load(Ordering::Acquire);
+        let ask = |connection: Arc<Connection>| {
+            let (mut kv, txn) = (connection.kv.clone(), txn.clone());
             async move { kv.txn(txn).await }
         };
-        let answer = self.call(twice, ask).await?;
+        let answer = self.request(twice, ask).await?;
         self.check(answer.header(), floor)?;
         Ok(answer)
     }
@@ -94,6 +135,18 @@ impl Wire {
     where
         Asked: Future<Output = Result<T, EtcdError>>,
     {
+        self.request(twice, |connection| ask(connection.client.clone())).await
+    }
+
+    async fn request<T, Asked>(
+        &self,
+        twice: Twice,
+        ask: impl Fn(Arc<Connection>) -> Asked,
+    ) -> Result<T, Fault>
+    where
+        Asked: Future<Output = Result<T, EtcdError>>,
+    {
+        self.pulse.beat();
         let deadline = Instant::now() + TIME_LIMIT;
         let mut failures = 0;
         loop {
@@ -102,7 +155,10 @@ impl Wire {
             let fault = match timeout(self.share(twice, left), self.attempt(member, &ask)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(fault)) => fault,
-                Err(_) => Fault::late(),
+                Err(_) => {
+                    self.lose(member);
+                    Fault::late()
+                }
             };
             if !fault.is_transient() {
                 return Err(fault);
@@ -139,24 +195,53 @@ impl Wire {
         fault.writing(format!("write to etcd at {}", self.address.endpoints.join(", ")))
     }
 
-    async fn attempt<T, Asked>(&self, member: usize, ask: &impl Fn(Client) -> Asked) -> Result<T, Fault>
+    async fn attempt<T, Asked>(
+        &self,
+        member: usize,
+        ask: &impl Fn(Arc<Connection>) -> Asked,
+    ) -> Result<T, Fault>
     where
         Asked: Future<Output = Result<T, EtcdError>>,
     {
-        let client = self.client(member).await.map_err(Fault::before_sending)?;
-        Ok(ask(client).await?)
+        let connection = self.connected(member).await.map_err(Fault::before_sending)?;
+        Ok(ask(connection).await?)
     }
 
-    async fn client(&self, member: usize) -> Result<Client, Fault> {
+    async fn connected(&self, member: usize) -> Result<Arc<Connection>, Fault> {
         let known = lock(&self.members[member]).clone();
-        if let Some(client) = known {
-            return Ok(client);
+        if let Some(connection) = known
+            && !connection.lost.as_ref().is_some_and(Lost::is_lost)
+        {
+            return Ok(connection);
         }
-        let endpoint = &self.address.endpoints[member];
-        let scheme = if self.address.tls.is_some() { "https" } else { "http" };
-        let client = Client::connect([format!("{scheme}://{endpoint}")], Some(self.options.clone())).await?;
-        *lock(&self.members[member]) = Some(client.clone());
-        Ok(client)
+        let (client, lost) = self.connect(&self.address.endpoints[member]).await?;
+        let kv = client.kv_client().max_decoding_message_size(MAX_ANSWER);
+        let connection = Arc::new(Connection { client, kv, lost });
+        *lock(&self.members[member]) = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    async fn connect(&self, endpoint: &str) -> Result<(Client, Option<Lost>), Fault> {
+        let options = Some(self.options.clone());
+        match (self.is_for, &self.address.tls) {
+            (For::Requests, None) => {
+                let connecting = timeout(CONNECT_LIMIT, plain::connect(endpoint, KEEP_ALIVE));
+                let connected = connecting.await.map_err(|_| Fault::late())?;
+                let (channel, lost) = connected.map_err(|error| Fault::unconnected(&*error))?;
+                Ok((Client::from_channel(channel, options).await?, Some(lost)))
+            }
+            (For::Everything | For::Requests, tls) => {
+                let scheme = if tls.is_some() { "https" } else { "http" };
+                Ok((Client::connect([format!("{scheme}://{endpoint}")], options).await?, None))
+            }
+        }
+    }
+
+    /// The connection to this member may be dead without our having noticed: the next request makes a new one.
+    fn lose(&self, member: usize) {
+        if let Some(lost) = lock(&self.members[member]).as_ref().and_then(|it| it.lost.as_ref()) {
+            lost.lose();
+        }
     }
 
     /// Reads leave time for the other members; a write that may have happened is not sent to another anyway.
@@ -178,22 +263,22 @@ impl Wire {
     fn check(&self, header: Option<&ResponseHeader>, floor: i64) -> Result<(), Fault> {
         let Some(header) = header else { return Ok(()) };
         let (cluster, revision) = (header.cluster_id(), header.revision());
-        let first = self.cluster.compare_exchange(0, cluster, Ordering::AcqRel, Ordering::Acquire);
+        let first = self.seen.cluster.compare_exchange(0, cluster, Ordering::AcqRel, Ordering::Acquire);
         if first.is_err_and(|known| known != cluster) {
             return Err(Fault::another_cluster());
         }
         if revision < floor {
             return Err(Fault::rewound(floor, revision));
         }
-        self.revision.fetch_max(revision, Ordering::AcqRel);
+        self.seen.revision.fetch_max(revision, Ordering::AcqRel);
         Ok(())
     }
 }
 
-fn kv(client: &Client) -> KvClient {
-    client.kv_client().max_decoding_message_size(MAX_ANSWER)
+fn unconnected(address: &Address) -> Vec<Mutex<Option<Arc<Connection>>>> {
+    address.endpoints.iter().map(|_| Mutex::default()).collect()
 }
 
-fn lock(slot: &Mutex<Option<Client>>) -> std::sync::MutexGuard<'_, Option<Client>> {
+fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

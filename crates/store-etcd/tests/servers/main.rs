@@ -8,3 +8,4 @@ mod faults;
 mod largest;
 mod refusals;
 mod support;
+mod together;

@@ -98,7 +98,7 @@ async fn a_prefix_that_others_use_is_left_alone() {
 async fn a_store_of_a_newer_program_is_left_alone() {
     let etcd = Cluster::start();
     drop(Etcd::open(&etcd.url("bell")).await.unwrap());
-    admin(&etcd).await.put("bell/format", "bellwether store 2", None).await.unwrap();
+    admin(&etcd).await.put("bell/format", "bellwether store 3", None).await.unwrap();
     assert_eq!(refused(&etcd.url("bell")).await.kind(), Kind::TooNew);
 }
 
