@@ -17,6 +17,10 @@ use crate::watching::Runs;
 /// How often work is looked for although nothing was told: a run elsewhere may have died in silence.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
+/// Between two looks, once what waits was found held back twice in a row (by a pause, or by all who may run running): every
+/// further job would bring a look that is as much in vain. A run that starts this much later is not noticed.
+const HELD_BACK_PAUSE: Duration = Duration::from_millis(10);
+
 /// Between two tries at a store that does not answer.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,15 +42,22 @@ impl Starter for Arc<Runs> {
 /// Claims and starts jobs until told to stop.
 pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: CancellationToken) {
     let mut project = site.project.clone();
-    let mut seen = 0;
+    let (mut seen, mut held_back) = (0, 0_u32);
     while !stop.is_cancelled() {
         let sleep = match claim_all(&site, &starter, &stop).await {
-            Ok(()) => LOOK_EVERY,
+            Ok(found) => {
+                held_back = if found == Found::HeldBack { held_back.saturating_add(1) } else { 0 };
+                LOOK_EVERY
+            }
             Err(error) => {
                 tracing::warn!(%error, "could not ask for work");
                 RETRY_AFTER
             }
         };
+        if held_back > 1 {
+            // What changes meanwhile is not missed: the next wait is for anything later than what was seen.
+            tokio::time::sleep(HELD_BACK_PAUSE).await;
+        }
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -63,14 +74,34 @@ pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: Cancell
     }
 }
 
-async fn claim_all(site: &Arc<Site>, starter: &impl Starter, stop: &CancellationToken) -> Result<(), Denied> {
+/// What came of a look at all queues.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing waits.
+    Nothing,
+    /// Jobs wait, and none of them may start now.
+    HeldBack,
+    /// Jobs, which were claimed.
+    Work,
+}
+
+async fn claim_all(
+    site: &Arc<Site>,
+    starter: &impl Starter,
+    stop: &CancellationToken,
+) -> Result<Found, Denied> {
+    let mut found = Found::Nothing;
     for (name, _) in site.coord.lines().await?.into_iter().filter(|(_, line)| line.waiting > 0) {
+        if found == Found::Nothing {
+            found = Found::HeldBack;
+        }
         while !stop.is_cancelled() {
             let loaded = site.loaded();
             let Some(agent) = loaded.agents.get(&name) else { break };
             let Work::Job(claim) = site.coord.claim(&name, caps(&loaded, agent), &site.node).await? else {
                 break;
             };
+            found = Found::Work;
             tracing::info!(agent = %name, run = %claim.run, job = %claim.id, "claimed");
             if let Err(reason) = starter.start(site, agent, &claim).await {
                 tracing::warn!(agent = %name, run = %claim.run, reason, "could not start a run");
@@ -82,5 +113,5 @@ async fn claim_all(site: &Arc<Site>, starter: &impl Starter, stop: &Cancellation
             }
         }
     }
-    Ok(())
+    Ok(found)
 }
