@@ -11,7 +11,7 @@ use bell_core::view::{Missing, View};
 use bell_core::work::row::{Row, RowId};
 use bell_store::clock::boottime;
 use bell_store::info::Limits;
-use bell_store::{Error, Kind, Name, Snapshot};
+use bell_store::{Error, Expect, Kind, Name, Snapshot};
 
 use crate::Coord;
 use crate::denied::Denied;
@@ -61,6 +61,11 @@ impl Loaded {
 
     pub(crate) fn version(&self, name: &Name) -> Version {
         self.versions.get(name).copied().unwrap_or(0)
+    }
+
+    /// That a record is as it was seen.
+    pub(crate) fn expected(&self, name: &Name) -> (Name, Expect) {
+        (name.clone(), Expect::seen(self.version(name)))
     }
 
     /// Everything in the view.
@@ -135,18 +140,20 @@ impl Coord {
         Ok(())
     }
 
-    /// Takes in the records that a conflict brought: those that were expected, as they are now.
+    /// Takes in the records that a conflict brought: those that were expected (`None`: all), as they are now.
     pub(crate) fn take_conflict(
         &self,
         loaded: &mut Loaded,
-        expected: &BTreeSet<Name>,
+        expected: Option<&BTreeSet<Name>>,
         snapshot: &Snapshot,
     ) -> Result<(), Denied> {
         let mut seen = loaded.everything();
         let all = seen.len();
-        seen.locks.retain(|key| expected.contains(&self.space().lock(key)));
-        seen.sessions.retain(|id| expected.contains(&self.space().session(id)));
-        seen.rows.retain(|id| expected.contains(&self.space().row(id)));
+        if let Some(expected) = expected {
+            seen.locks.retain(|key| expected.contains(&self.space().lock(key)));
+            seen.sessions.retain(|id| expected.contains(&self.space().session(id)));
+            seen.rows.retain(|id| expected.contains(&self.space().row(id)));
+        }
         if seen.len() == all {
             loaded.guessed = false;
         }

@@ -22,6 +22,8 @@
 //! ```
 //! A scope other than the root puts `@<scope>/` in front of all of them.
 
+use std::fmt::Write;
+
 use bell_core::key::Key;
 use bell_core::session::SessionId;
 use bell_core::work::Wall;
@@ -30,6 +32,9 @@ use bell_store::Name;
 
 /// Bytes in a scope's path: with it, the longest prefix and the longest key still make a legal name.
 pub const MAX_SCOPE_BYTES: usize = 256;
+
+/// Bytes that nearly every name of a record of the work fits into.
+const ROW_NAME_BYTES: usize = 96;
 
 /// A part of a store that shares nothing with other parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,22 +82,25 @@ impl Space {
 
     /// Where a record of the work is.
     pub(crate) fn row(&self, id: &RowId) -> Name {
-        let place = match id {
-            RowId::Pool => "work/pool".to_owned(),
-            RowId::Line(agent) => format!("work/line/{agent}"),
-            RowId::Ticket(agent, place) => format!("ticket/{agent}/{place:016x}"),
-            RowId::Job(job) => format!("job/{job}"),
-            RowId::Payload(job) => format!("payload/{job}"),
-            RowId::Run(run) => format!("run/{run}"),
-            RowId::Fire(agent, nominal) => format!("fire/{agent}/{}", latest_first(*nominal)),
-            RowId::Once(what) => format!("once/{what}"),
-            RowId::Delay(due, job) => format!("delay/{:016x}/{job}", due.as_ms()),
-            RowId::Undone(at, job) => format!("undone/{}-{job}", latest_first(*at)),
-            RowId::History(at, about) => format!("history/{}-{about}", latest_first(*at)),
-            RowId::Delivery(at, key) => format!("delivery/{}-{key}", latest_first(*at)),
-            RowId::Seen(key) => format!("seen/{key}"),
+        let mut name = String::with_capacity(self.prefix.len() + ROW_NAME_BYTES);
+        name.push_str(&self.prefix);
+        // A text takes whatever is written to it.
+        let _ = match id {
+            RowId::Pool => name.write_str("work/pool"),
+            RowId::Line(agent) => write!(name, "work/line/{agent}"),
+            RowId::Ticket(agent, place) => write!(name, "ticket/{agent}/{place:016x}"),
+            RowId::Job(job) => write!(name, "job/{job}"),
+            RowId::Payload(job) => write!(name, "payload/{job}"),
+            RowId::Run(run) => write!(name, "run/{run}"),
+            RowId::Fire(agent, nominal) => write!(name, "fire/{agent}/{}", latest_first(*nominal)),
+            RowId::Once(what) => write!(name, "once/{what}"),
+            RowId::Delay(due, job) => write!(name, "delay/{:016x}/{job}", due.as_ms()),
+            RowId::Undone(at, job) => write!(name, "undone/{}-{job}", latest_first(*at)),
+            RowId::History(at, about) => write!(name, "history/{}-{about}", latest_first(*at)),
+            RowId::Delivery(at, key) => write!(name, "delivery/{}-{key}", latest_first(*at)),
+            RowId::Seen(key) => write!(name, "seen/{key}"),
         };
-        format!("{}{place}", self.prefix).into()
+        name.into()
     }
 
     /// What records of one kind start with, as in `history/`.

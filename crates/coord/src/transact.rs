@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bell_core::key::Key;
 use bell_core::lock::Lock;
 use bell_core::session::SessionId;
 use bell_core::time::Timestamp;
 use bell_core::view::{Changes, Decided, View};
 use bell_store::clock::boottime;
-use bell_store::{Committed, Error, Expect, Kind, Name, Outcome, Stamp, Txn, Write};
+use bell_store::{Committed, Error, Kind, Name, Outcome, Stamp, Txn, Write};
 
 use crate::Coord;
 use crate::audit;
@@ -60,17 +61,18 @@ impl Coord {
             }
             let sent = boottime();
             let (txn, partial) = self.txn(&loaded, &changes)?;
-            let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+            let expected: Option<BTreeSet<Name>> =
+                partial.then(|| txn.expect.iter().map(|(name, _)| name.clone()).collect());
             match self.commit(txn).await {
                 Ok(Outcome::Committed(committed)) => {
                     self.clock().told(committed.now);
-                    self.apply(&mut loaded, &changes, committed);
-                    self.serve_unfinished(&changes).await;
+                    let unfinished = self.apply(&mut loaded, changes, committed);
+                    self.serve_unfinished(unfinished).await;
                     return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
                 }
                 Ok(Outcome::Conflict(now)) => {
                     let seen = loaded.versions.clone();
-                    self.take_conflict(&mut loaded, &expected.into_iter().collect(), &now)?;
+                    self.take_conflict(&mut loaded, expected.as_ref(), &now)?;
                     loaded.sent = sent;
                     late = if seen == loaded.versions { late + 1 } else { 0 };
                     if late > MAX_LATE {
@@ -138,13 +140,17 @@ impl Coord {
     /// transaction holds it.
     fn txn(&self, loaded: &Loaded, changes: &Changes) -> Result<(Txn, bool), Denied> {
         let writes = self.writes(loaded, changes)?;
-        let written = writes.iter().map(|(name, _)| name).filter(|name| loaded.versions.contains_key(*name));
-        let written: BTreeSet<&Name> = written.collect();
-        let others = loaded.versions.keys().filter(|name| !written.contains(name));
         let most = self.store().info().limits.txn_ops - self.act().map_or(0, |_| audit::RECORDS);
-        let expect = written.iter().copied().chain(others).take(most);
-        let expect: Vec<_> = expect.map(|name| (name.clone(), Expect::seen(loaded.version(name)))).collect();
-        let partial = expect.len() < loaded.versions.len();
+        let partial = loaded.versions.len() > most;
+        let expect = if partial {
+            let written = writes.iter().map(|(name, _)| name);
+            let written: BTreeSet<&Name> =
+                written.filter(|name| loaded.versions.contains_key(*name)).collect();
+            let others = loaded.versions.keys().filter(|name| !written.contains(name));
+            written.iter().copied().chain(others).take(most).map(|name| loaded.expected(name)).collect()
+        } else {
+            loaded.versions.keys().map(|name| loaded.expected(name)).collect()
+        };
         Ok((Txn { at: Some(loaded.view.now), expect, writes }, partial))
     }
 
@@ -183,31 +189,32 @@ impl Coord {
         Ok(writes)
     }
 
-    /// The view as it is after a commit.
-    fn apply(&self, loaded: &mut Loaded, changes: &Changes, committed: Committed) {
+    /// The view as it is after a commit: locks, sessions, and what had been looked at of the work. What else was written
+    /// of it is many records, and no next decision rests on them. Answers with the queues that were left unfinished.
+    fn apply(&self, loaded: &mut Loaded, changes: Changes, committed: Committed) -> BTreeSet<Key> {
         loaded.view.now = committed.now;
-        for (key, lock) in &changes.locks {
-            let stored = lock.as_ref().map(|lock| lock.clone().stamped(committed.revision));
-            let known = stored.map(|lock| (lock, committed.revision));
-            loaded.assume_lock(self, key, known);
+        for (key, lock) in changes.locks {
+            let known = lock.map(|lock| (lock.stamped(committed.revision), committed.revision));
+            loaded.assume_lock(self, &key, known);
         }
-        for (id, session) in &changes.sessions {
-            let known = session.as_ref().map(|session| (session.clone(), committed.revision));
-            loaded.assume_session(self, id, known);
+        for (id, session) in changes.sessions {
+            loaded.assume_session(self, &id, session.map(|session| (session, committed.revision)));
         }
-        for (id, row) in &changes.rows {
-            let known = row.as_ref().map(|row| (row.clone(), committed.revision));
-            loaded.assume_row(self, id, known);
+        for (id, row) in changes.rows {
+            if loaded.view.rows.contains_key(&id) {
+                loaded.assume_row(self, &id, row.map(|row| (row, committed.revision)));
+            }
         }
+        changes.unfinished
     }
 
     /// Serves queues that did not fit into one commit. Those in them look after themselves too, only
     /// later; so a failure here is not the caller's.
-    async fn serve_unfinished(&self, changes: &Changes) {
-        if changes.unfinished.is_empty() {
+    async fn serve_unfinished(&self, keys: BTreeSet<Key>) {
+        if keys.is_empty() {
             return;
         }
-        let keys: Vec<_> = changes.unfinished.iter().cloned().collect();
+        let keys: Vec<Key> = keys.into_iter().collect();
         let serve = |view: &View| bell_core::keep::serve(view, &keys);
         if let Err(error) = Box::pin(self.in_nobodys_name().transact(Loaded::default(), serve)).await {
             tracing::warn!(%error, "could not serve the rest of a queue");

@@ -150,8 +150,10 @@ impl<'v> Draft<'v> {
         if let Some(changed) = self.changes.rows.get(id) {
             return Ok(changed.as_ref());
         }
-        self.need_rows([id.clone()])?;
-        Ok(self.view.rows.get(id).and_then(Option::as_ref))
+        match self.view.rows.get(id) {
+            Some(seen) => Ok(seen.as_ref()),
+            None => Err(Missing { rows: [id.clone()].into(), ..Missing::default() }),
+        }
     }
 
     /// Puts a record of the work, or deletes it.

@@ -169,7 +169,7 @@ pub(super) fn repeated(denied: &Denied) -> Denied {
 }
 
 /// Can't be: everything is answered, or refused.
-fn unanswered() -> Denied {
+pub(super) fn unanswered() -> Denied {
     Denied::Unavailable(Error::new(Kind::Unknown, "tell what became of an offer"))
 }
 

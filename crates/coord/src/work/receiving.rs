@@ -1,10 +1,11 @@
 //! Deliveries from outside: taking them on, and looking at them.
 //!
-//! Deliveries that wait together are taken on together: whoever gets the turn commits what all have brought, and those
-//! whose delivery was among it need no turn any more. Who goes away half-way takes nobody along: the others bring theirs
-//! again, and what was committed is known by then.
+//! Deliveries that wait together are taken on together: whoever gets the turn commits what all have brought. Then the turn
+//! goes to the first of those who came meanwhile, before anybody is answered, so that the store need not wait while answers
+//! are written. Who goes away half-way takes nobody along: the others bring theirs again, and what was committed is known by
+//! then.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bell_core::time::Version;
@@ -16,7 +17,7 @@ use bell_core::work::receive::{Receipt, Received, Seen, most_together, receive};
 use bell_core::work::row::{Row, RowId};
 use tokio::sync::oneshot;
 
-use super::intake::{check, repeated};
+use super::intake::{check, repeated, unanswered};
 use super::reading::Page;
 use super::rows;
 use crate::Coord;
@@ -29,10 +30,18 @@ const PAGE: usize = 32;
 
 /// Deliveries that wait to be taken on.
 #[derive(Default)]
-pub(crate) struct Arrivals {
-    waiting: Mutex<VecDeque<Party>>,
-    /// Whose turn it is, and the queues as the last turn left them.
-    turn: tokio::sync::Mutex<Lines>,
+pub(crate) struct Arrivals(Mutex<Waiting>);
+
+struct Waiting {
+    parties: VecDeque<Party>,
+    /// The queues as the last turn left them; `None`: it is somebody's turn.
+    lines: Option<Lines>,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { parties: VecDeque::new(), lines: Some(Lines::new()) }
+    }
 }
 
 type Lines = BTreeMap<AgentName, (Line, Version)>;
@@ -41,26 +50,64 @@ type Answer = Result<Received, Denied>;
 /// Somebody who waits.
 struct Party {
     receipt: Arc<Receipt>,
-    news: oneshot::Sender<Answer>,
+    news: oneshot::Sender<News>,
+}
+
+/// What somebody who waits comes to hear.
+enum News {
+    /// Another took the delivery on.
+    Answer(Answer),
+    /// It is their turn.
+    Turn(Turn),
+}
+
+/// Whether to wait.
+enum Place {
+    /// Nobody is ahead.
+    First(Turn),
+    /// Somebody is. No news at all: who had taken it along was dropped, so bring it again.
+    Behind(oneshot::Receiver<News>),
+}
+
+/// The right to take deliveries on. Dropped, it goes to whoever has waited longest.
+struct Turn {
+    coord: Coord,
+    lines: Lines,
 }
 
 impl Arrivals {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Party>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bring(&self, receipt: &Arc<Receipt>) -> oneshot::Receiver<Answer> {
-        let (news, heard) = oneshot::channel();
-        self.waiting().push_back(Party { receipt: Arc::clone(receipt), news });
-        heard
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first of those who still wait.
     fn take(&self, most: usize) -> Vec<Party> {
+        let parties = &mut self.waiting().parties;
+        parties.retain(|party| !party.news.is_closed());
+        let count = parties.len().min(most);
+        parties.drain(..count).collect()
+    }
+
+    /// Ends a turn. Who has waited longest gets the next, and what is known of the queues.
+    fn next(&self, lines: Lines) -> Option<(Party, Lines)> {
         let mut waiting = self.waiting();
-        waiting.retain(|party| !party.news.is_closed());
-        let count = waiting.len().min(most);
-        waiting.drain(..count).collect()
+        while let Some(party) = waiting.parties.pop_front() {
+            if !party.news.is_closed() {
+                return Some((party, lines));
+            }
+        }
+        waiting.lines = Some(lines);
+        None
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some((party, lines)) = self.coord.arrivals().next(std::mem::take(&mut self.lines)) else {
+            return;
+        };
+        // If it has gone away just now the turn comes back, and is dropped here: it goes on to the next.
+        let _ = party.news.send(News::Turn(Self { coord: self.coord.clone(), lines }));
     }
 }
 
@@ -76,46 +123,67 @@ impl Coord {
         receipt.offers.iter().try_for_each(|(offer, _)| check(offer))?;
         let receipt = Arc::new(receipt);
         loop {
-            let mut heard = self.arrivals().bring(&receipt);
-            let mut turn = tokio::select! {
-                biased;
-                answer = &mut heard => match answer {
-                    Ok(answer) => return answer,
-                    // Who had taken it along went away.
+            let turn = match self.arrive(&receipt) {
+                Place::First(turn) => turn,
+                Place::Behind(news) => match news.await {
+                    Ok(News::Answer(answer)) => return answer,
+                    Ok(News::Turn(turn)) => turn,
                     Err(_) => continue,
                 },
-                turn = self.arrivals().turn.lock() => turn,
             };
-            loop {
-                match heard.try_recv() {
-                    Ok(answer) => return answer,
-                    Err(oneshot::error::TryRecvError::Closed) => break,
-                    Err(oneshot::error::TryRecvError::Empty) => self.take_in_turn(&mut turn).await,
-                }
-            }
+            return self.take_along(turn, receipt).await;
         }
     }
 
-    /// One commit for those who have waited longest, and an answer for each.
-    async fn take_in_turn(&self, lines: &mut Lines) {
-        let ops = self.store().info().limits.txn_ops;
-        let mut parties = self.arrivals().take(most_together(ops).max(1));
-        while !parties.is_empty() {
-            let receipts: Vec<Arc<Receipt>> =
-                parties.iter().map(|party| Arc::clone(&party.receipt)).collect();
-            let answers = match self.take_together(lines, &receipts, ops).await {
-                Ok(answers) => answers,
-                Err(denied) => {
-                    lines.clear();
-                    parties.into_iter().for_each(|party| drop(party.news.send(Err(repeated(&denied)))));
-                    return;
-                }
-            };
-            for (party, answer) in parties.drain(..answers.len()).zip(answers) {
-                // Whoever has gone away meanwhile is not missed.
-                let _ = party.news.send(Ok(answer));
-            }
+    /// Waits for a turn with this delivery, or gets it.
+    fn arrive(&self, receipt: &Arc<Receipt>) -> Place {
+        let mut waiting = self.arrivals().waiting();
+        if let Some(lines) = waiting.lines.take() {
+            return Place::First(Turn { coord: self.clone(), lines });
         }
+        let (news, heard) = oneshot::channel();
+        waiting.parties.push_back(Party { receipt: Arc::clone(receipt), news });
+        Place::Behind(heard)
+    }
+
+    /// Takes on one's own delivery and those of all who came along.
+    async fn take_along(&self, mut turn: Turn, own: Arc<Receipt>) -> Answer {
+        let most = most_together(self.store().info().limits.txn_ops).max(1);
+        let parties = self.arrivals().take(most - 1);
+        let mut receipts = vec![own];
+        receipts.extend(parties.iter().map(|party| Arc::clone(&party.receipt)));
+        let mut answers = Vec::with_capacity(receipts.len());
+        let failure = self.take_all(&mut turn.lines, &receipts, &mut answers).await.err();
+        if failure.is_some() {
+            turn.lines.clear();
+        }
+        drop(turn);
+        let mut answers = answers.into_iter();
+        let mut next = || match (answers.next(), &failure) {
+            (Some(answer), _) => Ok(answer),
+            (None, Some(denied)) => Err(repeated(denied)),
+            (None, None) => Err(unanswered()),
+        };
+        let answer = next();
+        for party in parties {
+            // Whoever has gone away meanwhile is not missed.
+            let _ = party.news.send(News::Answer(next()));
+        }
+        answer
+    }
+
+    /// As many commits as it takes; `answers` has what was decided when one of them fails.
+    async fn take_all(
+        &self,
+        lines: &mut Lines,
+        receipts: &[Arc<Receipt>],
+        answers: &mut Vec<Received>,
+    ) -> Result<(), Denied> {
+        let ops = self.store().info().limits.txn_ops;
+        while let Some(rest) = receipts.get(answers.len()..).filter(|rest| !rest.is_empty()) {
+            answers.extend(self.take_together(lines, rest, ops).await?);
+        }
+        Ok(())
     }
 
     async fn take_together(
@@ -128,15 +196,13 @@ impl Coord {
         for receipt in receipts {
             // Deliveries are new but for the one in a thousand that is repeated, so that is the first guess.
             guess.assume_row(self, &RowId::Seen(receipt.delivery.key.clone()), None);
-            for (offer, _) in &receipt.offers {
-                let agent = &offer.spec.agent;
-                if let Some((line, version)) = lines.get(agent) {
-                    guess.assume_row(
-                        self,
-                        &RowId::Line(agent.clone()),
-                        Some((Row::Line(line.clone()), *version)),
-                    );
-                }
+        }
+        let offers = receipts.iter().flat_map(|receipt| &receipt.offers);
+        let agents: BTreeSet<&AgentName> = offers.map(|(offer, _)| &offer.spec.agent).collect();
+        for agent in agents {
+            if let Some((line, version)) = lines.get(agent) {
+                let known = (Row::Line(line.clone()), *version);
+                guess.assume_row(self, &RowId::Line(agent.clone()), Some(known));
             }
         }
         // Who acts takes others' deliveries along, which are not their act.

@@ -110,18 +110,20 @@ impl Draft<'_> {
     /// Puts a job that is new at the end of its queue, if there is room.
     pub(super) fn queue(&mut self, offer: &Offer, room: Room) -> Decided<Accepted> {
         let agent = &offer.spec.agent;
-        let full = |line: Line| line.waiting >= room.size && line.waiting > 0;
-        if room.overflow == Overflow::Reject && full(self.line(agent)?) {
+        let full = |line: &Line| line.waiting >= room.size && line.waiting > 0;
+        let mut line = self.line(agent)?;
+        if room.overflow == Overflow::Reject && full(&line) {
             return Ok(Accepted::Full);
         }
         let mut dropped = Vec::new();
-        while full(self.line(agent)?) && dropped.len() < MAX_DROPS {
+        while full(&line) && dropped.len() < MAX_DROPS {
             let Some((place, job)) = self.oldest(agent)? else { break };
             self.shelve(agent, place, &job, Fate::Dropped, offer.at)?;
             dropped.push(job);
+            line = self.line(agent)?;
         }
-        let ahead = self.line(agent)?.waiting;
-        let place = self.queue_last(&offer.id, &offer.spec)?;
+        let ahead = line.waiting;
+        let place = self.queue_last_in(line, &offer.id, &offer.spec);
         let job = Job::new(offer.spec.clone(), offer.at, State::Queued { place });
         self.put(&offer.id, Job { once: offer.once.clone(), ..job });
         self.set_row(RowId::Payload(offer.id.clone()), Some(Row::Payload(offer.payload.clone())));
@@ -142,9 +144,13 @@ impl Draft<'_> {
     /// Puts a job at the end of its queue.
     pub(super) fn queue_last(&mut self, id: &JobId, spec: &JobSpec) -> Decided<Place> {
         let line = self.line(&spec.agent)?;
+        Ok(self.queue_last_in(line, id, spec))
+    }
+
+    fn queue_last_in(&mut self, line: Line, id: &JobId, spec: &JobSpec) -> Place {
         let place = line.back;
         self.take_place(id, spec, Line { back: place + 1, ..line }, place);
-        Ok(place)
+        place
     }
 
     /// Puts a job in front of all others.
