@@ -35,20 +35,18 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
 
 /// One pass over the bytes, without keeping anything. What is no JSON is found out later.
 fn measure(bytes: &[u8]) -> Result<(), Refused> {
-    let (mut depth, mut values, mut in_text, mut escaped) = (0_usize, 1_usize, false, false);
-    for byte in bytes {
-        match (in_text, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (_, b'"') => in_text = !in_text,
-            (true, _) => {}
-            (false, b'[' | b'{') => {
+    let (mut depth, mut values, mut rest) = (0_usize, 1_usize, bytes);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'"' => rest = after_text(rest),
+            b'[' | b'{' => {
                 depth += 1;
                 values += 1;
             }
-            (false, b']' | b'}') => depth = depth.saturating_sub(1),
-            (false, b',') => values += 1,
-            (false, _) => {}
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
         }
         if depth > JSON_DEPTH_MAX {
             return Err(Refused::Unreadable(format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
@@ -58,6 +56,18 @@ fn measure(bytes: &[u8]) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+/// What stands behind a text that has begun. Most of a body is in texts, so they are passed over quickly.
+fn after_text(mut bytes: &[u8]) -> &[u8] {
+    while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        if bytes[at] == b'"' {
+            return &bytes[at + 1..];
+        }
+        // What is escaped ends nothing.
+        bytes = bytes.get(at + 2..).unwrap_or_default();
+    }
+    &[]
 }
 
 #[cfg(test)]

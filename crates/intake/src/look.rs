@@ -1,5 +1,7 @@
 //! Looking into a payload: the first of several places that has something, cut to what is kept of it.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::limits::{ITEM_BYTES_MAX, LIST_MAX, LONG_BYTES_MAX, SHORT_BYTES_MAX};
@@ -60,22 +62,34 @@ impl<'a> Look<'a> {
     }
 }
 
-fn plain(value: &Value) -> Option<String> {
+fn plain(value: &Value) -> Option<Cow<'_, str>> {
     match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(value) => Some(value.to_string()),
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Number(number) => Some(Cow::Owned(number.to_string())),
+        Value::Bool(value) => Some(Cow::Owned(value.to_string())),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
 /// Control characters move cursors and hide text, and have no place in a title or a name.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    cut(text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }), most)
+    let text = text.trim();
+    if is_fine(text, most) {
+        return text.to_owned();
+    }
+    cut(text.chars().map(|c| if c.is_control() { ' ' } else { c }), most)
 }
 
 fn lines(text: &str, most: usize) -> String {
+    if is_fine(text, most) {
+        return text.to_owned();
+    }
     cut(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')), most)
+}
+
+/// Whether a text can be kept as it is: most are short and plain, and need not be looked at letter by letter.
+fn is_fine(text: &str, most: usize) -> bool {
+    text.len() + '…'.len_utf8() <= most && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 fn cut(text: impl Iterator<Item = char>, most: usize) -> String {
