@@ -23,7 +23,7 @@ fn is_stopped(pid: u32) -> bool {
 
 fn names(place: &Place) -> Vec<String> {
     let database = rusqlite::Connection::open(place.path("bell.db")).unwrap();
-    let mut names = database.prepare("SELECT name FROM records").unwrap();
+    let mut names = database.prepare("SELECT name FROM entries").unwrap();
     names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 

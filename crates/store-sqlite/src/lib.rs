@@ -52,6 +52,10 @@ use writer::Writer;
 /// How long those who wait for a change of a store that can't be written wait before they look again.
 const READ_ONLY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Expectations, and writes, in one transaction. One fsync is shared by as many records as it carries, and the engine sets no
+/// limit of its own; a transaction of this many takes a few milliseconds, for which all others wait.
+const TXN_OPS: usize = 500;
+
 /// A store in a SQLite file. Dropped, it finishes what it was asked for and closes the file.
 pub struct Sqlite {
     info: Info,
@@ -148,7 +152,7 @@ fn info(place: &Place, push: Push) -> Info {
         clock: Clock::Boottime,
         push,
         notices_death: true,
-        limits: Limits::CONTRACT,
+        limits: Limits { txn_ops: TXN_OPS, ..Limits::CONTRACT },
         warnings,
     }
 }

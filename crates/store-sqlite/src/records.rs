@@ -9,39 +9,56 @@ const READ_META: &str = "SELECT revision, base_ms, last_ms FROM meta";
 
 const SET_META: &str = "UPDATE meta SET revision = ?1, last_ms = ?2";
 
-const READ_VERSION: &str = "SELECT version FROM records WHERE name = ?1";
+const READ_VERSION: &str = "SELECT version FROM entries WHERE name = ?1";
 
 const READ: &str = "
-    SELECT value, version, stamp
-      FROM records
+    SELECT coalesce(bodies.value, entries.value), version, stamp
+      FROM entries
+      LEFT JOIN bodies ON bodies.id = entries.body
      WHERE name = ?1
 ";
 
 const SCAN: &str = "
-    SELECT value, version, stamp, name
-      FROM records
+    SELECT coalesce(bodies.value, entries.value), version, stamp, name
+      FROM entries
+      LEFT JOIN bodies ON bodies.id = entries.body
      WHERE name >= ?1
      ORDER BY name
 ";
 
+const PUT_BODY: &str = "INSERT INTO bodies (value) VALUES (?1)";
+
+/// Puts a record that is new, or whose value lies beside its name. One that has a body stays as it is.
 const PUT_NEW_STAMP: &str = "
-    INSERT INTO records (name, value, version, stamp)
-    VALUES (?1, ?2, ?3, ?3)
+    INSERT INTO entries (name, value, body, version, stamp)
+    VALUES (?1, ?2, ?3, ?4, ?4)
         ON CONFLICT (name) DO UPDATE
        SET value = excluded.value,
+           body = excluded.body,
            version = excluded.version,
            stamp = excluded.stamp
+     WHERE entries.body IS NULL
 ";
 
 const PUT_KEEPING_STAMP: &str = "
-    INSERT INTO records (name, value, version, stamp)
-    VALUES (?1, ?2, ?3, ?3)
+    INSERT INTO entries (name, value, body, version, stamp)
+    VALUES (?1, ?2, ?3, ?4, ?4)
         ON CONFLICT (name) DO UPDATE
        SET value = excluded.value,
+           body = excluded.body,
            version = excluded.version
+     WHERE entries.body IS NULL
 ";
 
-const DELETE: &str = "DELETE FROM records WHERE name = ?1";
+const DELETE: &str = "DELETE FROM entries WHERE name = ?1 AND body IS NULL";
+
+const DELETE_BODY: &str = "DELETE FROM bodies WHERE id = (SELECT body FROM entries WHERE name = ?1)";
+
+const FORGET_BODY: &str = "UPDATE entries SET body = NULL WHERE name = ?1";
+
+/// Bytes of a value that are kept beside its name: every lock and session. What is larger than a quarter of a page would take
+/// pages of its own there, and bodies lie one behind the other in theirs.
+const INLINE_BYTES_MAX: usize = 512;
 
 /// What the store knows of itself.
 pub(crate) struct Meta {
@@ -103,18 +120,37 @@ pub(crate) fn scan(connection: &Connection, prefix: &str, from: &str, limit: usi
 
 pub(crate) fn write(connection: &Connection, name: &Name, write: &Write, revision: Revision) -> Result<()> {
     let name = name.as_str();
-    match write {
-        Write::Put(value, Stamp::New) => {
-            connection.prepare_cached(PUT_NEW_STAMP)?.execute((name, value, revision))?;
-        }
-        Write::Put(value, Stamp::Keep) => {
-            connection.prepare_cached(PUT_KEEPING_STAMP)?.execute((name, value, revision))?;
-        }
-        Write::Delete => {
-            connection.prepare_cached(DELETE)?.execute([name])?;
-        }
+    let (value, statement) = match write {
+        Write::Put(value, Stamp::New) => (value.as_slice(), PUT_NEW_STAMP),
+        Write::Put(value, Stamp::Keep) => (value.as_slice(), PUT_KEEPING_STAMP),
+        Write::Delete => return delete(connection, name),
+    };
+    let (value, body) = if value.len() > INLINE_BYTES_MAX {
+        (&[][..], Some(connection.prepare_cached(PUT_BODY)?.insert([value])?))
+    } else {
+        (value, None)
+    };
+    let mut put = connection.prepare_cached(statement)?;
+    if put.execute((name, value, body, revision))? == 0 {
+        delete_body(connection, name)?;
+        put.execute((name, value, body, revision))?;
     }
     Ok(())
+}
+
+fn delete(connection: &Connection, name: &str) -> Result<()> {
+    let mut delete = connection.prepare_cached(DELETE)?;
+    if delete.execute([name])? == 0 {
+        delete_body(connection, name)?;
+        delete.execute([name])?;
+    }
+    Ok(())
+}
+
+/// Few records that have a body are written again, so it is looked for only when it is in the way.
+fn delete_body(connection: &Connection, name: &str) -> Result<()> {
+    connection.prepare_cached(DELETE_BODY)?.execute([name])?;
+    connection.prepare_cached(FORGET_BODY)?.execute([name]).map(|_| ())
 }
 
 fn record(row: &Row<'_>) -> Result<Record> {

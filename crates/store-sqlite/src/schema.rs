@@ -13,7 +13,7 @@ use crate::place::Place;
 const APPLICATION_ID: i32 = 0x6265_6C6C;
 
 /// From nothing to version 1, and later from each version to the next.
-const MIGRATIONS: [&str; 1] = [CREATE];
+const MIGRATIONS: [&str; 2] = [CREATE, PUT_BODIES_APART];
 
 /// Names are ordered byte by byte, as the contract wants: that is what SQLite does with text if not told
 /// otherwise. `meta` has one row, and `store` in it is a random name that tells two files apart.
@@ -38,6 +38,18 @@ const CREATE: &str = "
     VALUES (1, lower(hex(randomblob(16))), 0, '', 0, 0);
 ";
 
+/// Large values get a place of their own, and those that are there stay where they are. The table gets another name, so that a
+/// process of an older version that has the file open fails instead of reading records without their values.
+const PUT_BODIES_APART: &str = "
+    ALTER TABLE records RENAME TO entries;
+    ALTER TABLE entries ADD COLUMN body INTEGER;
+
+    CREATE TABLE bodies (
+        id     INTEGER PRIMARY KEY,
+        value  BLOB    NOT NULL
+    ) STRICT;
+";
+
 const IDENTIFY: &str = "
     SELECT (SELECT application_id FROM pragma_application_id),
            (SELECT user_version FROM pragma_user_version),
@@ -47,6 +59,7 @@ const IDENTIFY: &str = "
 const USE_LOG: &str = "PRAGMA journal_mode = WAL";
 
 /// * `synchronous`: a commit is on the disk before it is answered.
+/// * `cache_size` (8 MiB): deliveries are found by names in no order, so their pages had better stay.
 /// * `wal_autocheckpoint` (16 MiB): the writer moves the log into the file long before this, between
 ///   two commits. This is for the many short-lived processes that each commit too little to do so.
 /// * `journal_size_limit` (16 MiB): what a burst left of the log is given back; less is kept, since
@@ -55,6 +68,7 @@ const SETTINGS: &str = "
     PRAGMA synchronous = FULL;
     PRAGMA temp_store = MEMORY;
     PRAGMA trusted_schema = OFF;
+    PRAGMA cache_size = -8192;
     PRAGMA wal_autocheckpoint = 4096;
     PRAGMA journal_size_limit = 16777216;
 ";

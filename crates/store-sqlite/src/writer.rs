@@ -18,9 +18,10 @@ use crate::doubt::{Doubt, roll_back};
 use crate::fault::Fault;
 use crate::records;
 
-/// Pages written to the log (4 MiB) after which they are moved into the file. Seldom enough that the
-/// moving costs little, often enough that the log stays small: reads look there first.
-const CHECKPOINT_PAGES: usize = 1_000;
+/// Pages written to the log (8 MiB, counted high) after which they are moved into the file.
+/// Seldom enough that a page is moved once for many commits that changed it, often enough that the log stays small: reads
+/// look there first.
+const CHECKPOINT_PAGES: usize = 2_000;
 
 /// Never waits for readers, nor makes anybody wait: what it can't move now is moved the next time.
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
