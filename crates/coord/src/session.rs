@@ -104,7 +104,7 @@ impl Session {
 
     /// Whether this token proves the session, in time that does not depend on how much agrees.
     pub fn is_proved_by(&self, token: &Token) -> bool {
-        self.inner.id == token.id && self.inner.secret.proof().matches(&token.secret)
+        self.inner.id == token.id && self.inner.secret.is(&token.secret)
     }
 
     /// Whether it was ended, or may have run out by now as far as this process knows.

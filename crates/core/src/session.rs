@@ -3,7 +3,7 @@
 //! The record keeps only a hash of the secret. It is also the session's mailbox: what others did to it
 //! (granted what it waited for, broke what it held) is written here, so its owner watches one record.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Proves a session. It can't be compared, printed or stored.
+/// Proves a session. It can't be printed or stored, nor compared in a hurry.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
@@ -108,9 +108,19 @@ impl Secret {
         &self.0
     }
 
+    /// Whether both are the same, in time that does not depend on how much agrees.
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+
     /// What a store may keep of it.
     pub fn proof(&self) -> Proof {
-        Proof(Sha256::digest(self.0).iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut text = String::with_capacity(2 * self.0.len());
+        for byte in Sha256::digest(self.0) {
+            // A string takes whatever is written.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Proof(text)
     }
 }
 
