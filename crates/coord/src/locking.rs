@@ -104,6 +104,11 @@ impl Lease {
         Self { key, mode, fence, ttl, held: Duration::ZERO, already_held: false, deadline, known: None }
     }
 
+    /// Whether nobody else held the key or waited for it when this was answered.
+    pub fn is_alone(&self) -> bool {
+        self.known.as_ref().is_some_and(|(lock, _)| lock.holders.len() == 1 && lock.queue.is_empty())
+    }
+
     /// How long it lasts from now on at the least, as its holder may count on.
     pub fn trusted_for(&self) -> Duration {
         self.deadline.saturating_sub(boottime())
@@ -201,7 +206,8 @@ impl Coord {
             guess.assume_lock(self, key, None);
         }
         let decide = |view: &View| acquire::acquire(view, command);
-        let done = self.transact(guess, decide).await?;
+        // In a box, as whatever else it takes to decide: whoever waits afterwards is not to keep room for it.
+        let done = Box::pin(self.transact(guess, decide)).await?;
         owner.learn(self, &done);
         match &done.answer {
             Acquired::Granted(leases) => Ok(self.grants(&done, leases)),
@@ -211,11 +217,11 @@ impl Coord {
                 // Whoever waits keeps nothing of the queue: it may be a thousand long.
                 drop(done);
                 if partial {
-                    self.leave_if_refused(owner, command).await?;
+                    Box::pin(self.leave_if_refused(owner, command)).await?;
                 }
                 self.wait_for_turn(owner, command, give_up, busy).await
             }
-            Acquired::Deadlock(_) => self.confirm_deadlock(owner, command, give_up, done).await,
+            Acquired::Deadlock(_) => Box::pin(self.confirm_deadlock(owner, command, give_up, done)).await,
             Acquired::SessionEnded => {
                 owner.mark_ended();
                 Err(Denied::Lost("the session has ended".to_owned()))
@@ -321,6 +327,20 @@ impl Coord {
     /// As for [`Self::release`]; [`Denied::NotHeld`] if there is none and no fence was given.
     pub async fn release_key(&self, owner: &Session, key: &Key, fence: Option<Fence>) -> Result<(), Denied> {
         self.release_known(owner, key, fence, None).await
+    }
+
+    /// The same for a caller that remembers a lease on the key: as long as that is how the key stands, nothing is read.
+    /// Whatever else has become of it is found out, so what is remembered need not be true.
+    ///
+    /// # Errors
+    /// As for [`Self::release_key`].
+    pub async fn release_remembered(
+        &self,
+        owner: &Session,
+        fence: Option<Fence>,
+        remembered: Lease,
+    ) -> Result<(), Denied> {
+        self.release_known(owner, &remembered.key, fence, remembered.known).await
     }
 
     async fn release_known(

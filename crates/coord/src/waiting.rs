@@ -48,7 +48,9 @@ impl Coord {
         loop {
             let stirs = self.store().stirs();
             let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
-            let done = self.transact(self.load_place(owner, command).await?, look).await?;
+            // In boxes here and below: thousands may sleep, and none is to keep room for what it does when awake.
+            let place = Box::pin(self.load_place(owner, command)).await?;
+            let done = Box::pin(self.transact(place, look)).await?;
             owner.learn(self, &done);
             let queued = match &done.answer {
                 Waiting::Granted(leases) => return Ok(self.grants(&done, leases)),
@@ -58,12 +60,12 @@ impl Coord {
             };
             let now = boottime();
             if now >= give_up {
-                let granted = self.leave(owner, &command.request, &command.keys).await?;
+                let granted = Box::pin(self.leave(owner, &command.request, &command.keys)).await?;
                 return granted.ok_or(Denied::TimedOut(Box::new(busy)));
             }
             if now >= say_so {
                 say_so = now + command.wait;
-                self.transact(Loaded::default(), |view| acquire(view, command)).await?;
+                Box::pin(self.transact(Loaded::default(), |view| acquire(view, command))).await?;
                 continue;
             }
             let pause = pause(queued, done.loaded.view.now).min(give_up.min(say_so) - now);
