@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::desk::Desk;
 use crate::limits::ANSWER_WITHIN;
+use crate::parking::Parking;
 use crate::refusal::Refusal;
 use bell_api::outcome::Outcome;
 
@@ -40,6 +41,8 @@ pub(crate) async fn admit(State(desk): State<Desk>, mut request: Request, next: 
         Err(refusal) => return refusal.into_response(),
     };
     request.extensions_mut().insert(caller);
+    // Whoever waits here is told at once when the run ends, and there are few.
+    request.extensions_mut().remove::<Parking>();
     let over = desk.over();
     tokio::select! {
         biased;

@@ -20,7 +20,7 @@ pub(crate) trait Counter: Clone + Send + Sync + 'static {
     /// Who asks, proved.
     type Caller: Clone + Send + Sync + 'static;
     /// Keeps a session alive until dropped.
-    type Kept: Send;
+    type Kept: Send + 'static;
 
     /// Where locks are.
     fn locks(&self) -> &Coord;

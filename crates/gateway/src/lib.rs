@@ -29,23 +29,28 @@
 //! | [`metrics`] | the numbers that operators watch |
 //! | `waits` | requests that wait for their turn, over several calls |
 //! | `quota` | how many locks a session may hold |
+//! | `recent` | leases that can be given back without a read |
 //! | `locks`, `sessions`, `run`, `calls` | the routes |
 //! | [`routes`] | the router |
-//! | [`serve`](mod@serve) | connections |
+//! | [`serve`](mod@serve) | connections: how many, and until when |
+//! | `connection`, `parking` | one of them; the same while its request waits |
 //! | `framing`, `wire` | their bytes: what could be read in two ways is refused |
 //! | [`server`] | the port and the socket of the daemon |
 
 mod auth;
 mod body;
 mod calls;
+mod connection;
 mod counter;
 pub mod desk;
 mod framing;
 pub mod limits;
 mod locks;
 pub mod metrics;
+mod parking;
 mod query;
 mod quota;
+mod recent;
 pub mod refusal;
 pub mod routes;
 mod run;

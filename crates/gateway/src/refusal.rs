@@ -22,6 +22,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Seconds: a store that was restarted is often back by then.
 const TRY_AGAIN_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+/// What most answers take at the most: a grant has 400.
+const ANSWER_BYTES: usize = 512;
+
 /// Why a request was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
@@ -168,8 +171,9 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 }
 
 fn respond(status: StatusCode, answer: &impl Serialize) -> Response<Body> {
+    let mut json = Vec::with_capacity(ANSWER_BYTES);
     // Numbers and text always have a JSON form.
-    let json = serde_json::to_vec(answer).unwrap_or_default();
+    let _ = serde_json::to_writer(&mut json, answer);
     let mut response = Response::new(Body::from(json));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);

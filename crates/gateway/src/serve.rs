@@ -1,4 +1,4 @@
-//! Connections: how many, for how long, and until when.
+//! Connections: how many, from where, and until when.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -10,24 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use bell_client::socket;
-use http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tower_service::Service;
 
-use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, SERVER_CONNECTIONS_MAX,
-};
-use crate::wire::Wire;
+use crate::connection;
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, SERVER_CONNECTIONS_MAX};
 
 /// After a connection that could not be taken: without descriptors the next one can't be taken either.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -118,7 +108,7 @@ async fn serve_until(listening: Listening, routes: Router, places: usize, closin
         match taken {
             Ok(Taken::Unix(stream)) => {
                 open.spawn(async move {
-                    connection(stream, Peer::Socket, routes, closing).await;
+                    connection::serve(stream, Peer::Socket, routes, closing).await;
                     drop(place);
                 });
             }
@@ -126,7 +116,7 @@ async fn serve_until(listening: Listening, routes: Router, places: usize, closin
             Ok(Taken::Tcp(stream, peer)) => {
                 if let Some(seat) = peers.seat(peer.ip()) {
                     open.spawn(async move {
-                        connection(stream, Peer::Port(peer.ip()), routes, closing).await;
+                        connection::serve(stream, Peer::Port(peer.ip()), routes, closing).await;
                         drop((place, seat));
                     });
                 }
@@ -171,34 +161,6 @@ impl Drop for Seat {
                 counts.remove(&self.peer);
             }
         }
-    }
-}
-
-async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: Peer,
-    routes: Router,
-    closing: CancellationToken,
-) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
-    let answer = service_fn(|request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(peer);
-        routes.clone().call(request)
-    });
-    let served = http.serve_connection(TokioIo::new(Wire::new(stream)), answer);
-    tokio::pin!(served);
-    let served = tokio::select! {
-        biased;
-        served = served.as_mut() => served,
-        () = closing.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await
-        }
-    };
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection ended early");
     }
 }
 

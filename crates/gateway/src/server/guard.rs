@@ -22,6 +22,7 @@ use super::guesses::TooMany;
 use super::{Server, headers, login};
 use crate::auth::{check_head, too_slow};
 use crate::limits::ANSWER_WITHIN;
+use crate::parking::Parking;
 use crate::refusal::Refusal;
 use crate::serve::Peer;
 use bell_api::outcome::Outcome;
@@ -152,6 +153,7 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     let meant = check_head(head)
         .and_then(|()| check_target(request.uri()))
         .and_then(|()| check_host(server.hosts(), head));
+    let parking = request.extensions().get::<Parking>().cloned();
     let mut response = match meant.and_then(|()| check_origin(request.method(), head)) {
         Ok(()) => tokio::time::timeout(ANSWER_WITHIN, next.run(request))
             .await
@@ -164,6 +166,9 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
         }
     };
     headers::dress(response.headers_mut());
+    if let Some(parking) = parking {
+        parking.change(|to_come| headers::dress(to_come.headers_mut()));
+    }
     response
 }
 

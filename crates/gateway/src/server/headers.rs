@@ -1,6 +1,8 @@
 //! What every answer tells a browser: to take it for nothing else than it is, to keep no copy, to load nothing for it,
 //! to show it in no other page, and to tell no other page where it was.
 
+use std::sync::LazyLock;
+
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
@@ -26,13 +28,18 @@ const ALL: [(HeaderName, &str); 6] = [
 
 /// Adds them to an answer.
 pub(super) fn dress(headers: &mut HeaderMap) {
-    for (name, value) in ALL {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
-    }
+    static DRESS: LazyLock<HeaderMap> = LazyLock::new(|| {
+        ALL.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect()
+    });
+    // Every answer passes here: a copy of all of them costs a fraction of putting one after the other into a map.
+    let said = std::mem::replace(headers, DRESS.clone());
+    headers.extend(said);
 }
 
 #[cfg(test)]
 mod tests {
+    use http::header::SET_COOKIE;
+
     use super::*;
 
     #[test]
@@ -43,6 +50,11 @@ mod tests {
         assert_eq!(headers[CONTENT_SECURITY_POLICY], PAGE);
         assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
         assert_eq!(headers.len(), ALL.len());
+        headers.append(SET_COOKIE, HeaderValue::from_static("a=1"));
+        headers.append(SET_COOKIE, HeaderValue::from_static("b=2"));
+        dress(&mut headers);
+        assert_eq!(headers.get_all(SET_COOKIE).iter().count(), 2);
+        assert_eq!(headers.len(), ALL.len() + 2);
     }
 
     #[test]
