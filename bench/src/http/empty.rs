@@ -22,7 +22,7 @@ pub(crate) struct Order {
 
 /// A server of the handler, until it is dropped.
 pub(crate) struct Empty {
-    _worker: Worker,
+    worker: Worker,
     pub(crate) place: Place,
 }
 
@@ -33,7 +33,11 @@ impl Empty {
         let order = Order { address, socket: socket.clone() };
         let mut worker = Worker::start(&worker::Order::Empty(order))?;
         worker.wait_until_ready()?;
-        Ok(Self { _worker: worker, place: Place { address: address.to_string(), socket } })
+        Ok(Self { worker, place: Place { address: address.to_string(), socket } })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.worker.pid()
     }
 }
 

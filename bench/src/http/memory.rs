@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::gate::{Door, Gate, Kept, acquire};
 use super::wire::{Connection, Way};
-use crate::bench::Bench;
-use crate::table::{Table, number};
+use crate::bench::{Bench, Pace};
+use crate::table::{Table, number, number_or_dash};
 
 const WAITING: usize = 10_000;
 /// Keys that they wait for: a hundred wait for each.
@@ -31,7 +32,12 @@ pub(crate) struct Memory {
     /// Of the daemon, with everybody waiting.
     pub(crate) waiting_mb: f64,
     waiting_bytes: f64,
+    /// The same when all of them have asked again, where there was time for that.
+    pub(crate) later_mb: Option<f64>,
 }
+
+/// A call waits for less than this, and asks again.
+const ALL_ASK_AGAIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn measure(bench: &Bench, program: &Path) -> Result<Vec<Memory>> {
     let limit = getrlimit(Resource::Nofile);
@@ -53,24 +59,34 @@ fn one(bench: &Bench, program: &Path, kept: Kept) -> Result<Memory> {
     let fresh = resident(gate.pid())?;
     let _held = bench.runtime.block_on(hold(&gate.door, count.div_ceil(WAIT_FOR_EACH)))?;
     let waiting = bench.runtime.block_on(all(&gate.door, count, wait))?;
+    let mut waiting: JoinSet<Result<()>> =
+        bench.runtime.block_on(async { waiting.into_iter().map(go_on).collect() });
     // The last of them are in their queues when another has been asked who waits.
     bench.runtime.block_on(all_wait(&gate.door, count))?;
-    let resident = resident(gate.pid())?;
-    drop(waiting);
+    let resident_then = resident(gate.pid())?;
+    let later = (bench.pace == Pace::Thorough).then(|| {
+        std::thread::sleep(ALL_ASK_AGAIN);
+        resident(gate.pid())
+    });
+    let ended = bench.runtime.block_on(async { waiting.try_join_next() });
+    ensure!(ended.is_none(), "somebody who is to wait was answered: {ended:?}");
+    bench.runtime.block_on(waiting.shutdown());
     Ok(Memory {
         kept,
         waiting: count,
         fresh_mb: fresh / 1e6,
         idle_bytes,
-        waiting_mb: resident / 1e6,
-        waiting_bytes: (resident - fresh) / count as f64,
+        waiting_mb: resident_then / 1e6,
+        waiting_bytes: (resident_then - fresh) / count as f64,
+        later_mb: later.transpose()?.map(|bytes| bytes / 1e6),
     })
 }
 
 /// So many of them, a few at a time.
-async fn all<F>(door: &Door, count: usize, one: fn(Door, usize) -> F) -> Result<Vec<Connection>>
+async fn all<T, F>(door: &Door, count: usize, one: fn(Door, usize) -> F) -> Result<Vec<T>>
 where
-    F: Future<Output = Result<Connection>> + Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
     for first in 0..AT_ONCE {
@@ -105,10 +121,22 @@ async fn hold(door: &Door, keys: usize) -> Result<Connection> {
     Ok(holder)
 }
 
-async fn wait(door: Door, number: usize) -> Result<Connection> {
-    let mut waiter = door.session(Way::Tcp).await?;
-    waiter.send("/v1/locks/acquire", &acquire(&key(number / WAIT_FOR_EACH), 1, WAIT_MS)).await?;
-    Ok(waiter)
+/// Somebody who waits, and what it asks for.
+type Waiter = (Connection, String);
+
+async fn wait(door: Door, number: usize) -> Result<Waiter> {
+    let mut connection = door.session(Way::Tcp).await?;
+    let wanted = acquire(&key(number / WAIT_FOR_EACH), 1, WAIT_MS);
+    connection.send("/v1/locks/acquire", &wanted).await?;
+    Ok((connection, wanted))
+}
+
+/// Asks again whenever it is told that it still waits. Returns only if it is told something else.
+async fn go_on((mut connection, wanted): Waiter) -> Result<()> {
+    while connection.answer().await?.json()?["outcome"] == "waiting" {
+        connection.send("/v1/locks/acquire", &wanted).await?;
+    }
+    bail!("it was told something else")
 }
 
 /// Returns when so many wait.
@@ -124,7 +152,7 @@ async fn all_wait(door: &Door, count: usize) -> Result<()> {
                 if busy["waiting"].as_u64().context("nobody holds what all wait for")? >= wanted as u64 {
                     return anyhow::Ok(());
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
     }
@@ -154,6 +182,7 @@ pub(crate) fn table(all: &[Memory]) -> Table {
         "sessions that wait",
         "daemon then MB",
         "bytes each",
+        "a minute later MB",
     ];
     let mut table = Table::new("Memory of connections and waiting sessions", columns);
     for one in all {
@@ -164,8 +193,9 @@ pub(crate) fn table(all: &[Memory]) -> Table {
             one.waiting.to_string(),
             number(one.waiting_mb),
             number(one.waiting_bytes),
+            number_or_dash(one.later_mb),
         ]);
     }
-    table.note("Each on a connection of its own. What takes memory in the kernel is not counted.");
+    table.note("Each on a connection of its own (HTTP/1.1), asking again whenever a call is over. What takes memory in the kernel is not counted.");
     table
 }

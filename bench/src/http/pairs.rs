@@ -28,8 +28,8 @@ pub(crate) struct Pairs {
     requests_per_second: f64,
     /// Of a pair; of one request to the empty handler.
     latency: Option<Spread>,
-    /// Processor time of the daemon alone, for each request.
-    daemon_us: Option<f64>,
+    /// Processor time of the server alone, for each request.
+    server_us: f64,
 }
 
 pub(crate) fn measure(bench: &Bench, program: &Path) -> Result<Vec<Pairs>> {
@@ -62,21 +62,16 @@ async fn nothing(bench: &Bench, empty: &Empty, way: Way, clients: usize) -> Resu
     for _ in 0..clients {
         asking.push(Connection::open(&empty.place, way, &"x".repeat(100)).await?);
     }
+    let before = cpu_seconds(empty.pid())?;
     let (latencies, span) = repeat(bench, asking, |connection, number| async move {
         let mut connection = connection;
         connection.post("/v1/locks/acquire", &acquire("bench://key/1", number, 0)).await?.good()?;
         Ok(connection)
     })
     .await?;
+    let server_us = (cpu_seconds(empty.pid())? - before) * 1e6 / latencies.len().max(1) as f64;
     let requests_per_second = per_second(latencies.len(), span);
-    Ok(Pairs {
-        kept: None,
-        way,
-        clients,
-        requests_per_second,
-        latency: Spread::of(latencies),
-        daemon_us: None,
-    })
+    Ok(Pairs { kept: None, way, clients, requests_per_second, latency: Spread::of(latencies), server_us })
 }
 
 async fn pairs(bench: &Bench, kept: Kept, gate: &Gate, way: Way, clients: usize) -> Result<Pairs> {
@@ -96,7 +91,7 @@ async fn pairs(bench: &Bench, kept: Kept, gate: &Gate, way: Way, clients: usize)
     })
     .await?;
     let requests = 2 * latencies.len();
-    let daemon_us = Some((cpu_seconds(gate.pid())? - before) * 1e6 / requests.max(1) as f64);
+    let server_us = (cpu_seconds(gate.pid())? - before) * 1e6 / requests.max(1) as f64;
     let requests_per_second = per_second(requests, span);
     Ok(Pairs {
         kept: Some(kept),
@@ -104,7 +99,7 @@ async fn pairs(bench: &Bench, kept: Kept, gate: &Gate, way: Way, clients: usize)
         clients,
         requests_per_second,
         latency: Spread::of(latencies),
-        daemon_us,
+        server_us,
     })
 }
 
@@ -144,7 +139,7 @@ where
 
 pub(crate) fn table(all: &[Pairs]) -> Table {
     let columns =
-        &["locks in", "way", "clients", "requests/s", "pairs/s", "p50 µs", "p99 µs", "daemon CPU µs/request"];
+        &["locks in", "way", "clients", "requests/s", "pairs/s", "p50 µs", "p99 µs", "server CPU µs/request"];
     let mut table = Table::new("Locks over HTTP, connections that stay open", columns);
     for one in all {
         let pairs = one.kept.map(|_| one.requests_per_second / 2.0);
@@ -156,7 +151,7 @@ pub(crate) fn table(all: &[Pairs]) -> Table {
             number_or_dash(pairs),
             number_or_dash(one.latency.map(|latency| latency.p50_us)),
             number_or_dash(one.latency.map(|latency| latency.p99_us)),
-            number_or_dash(one.daemon_us),
+            number(one.server_us),
         ]);
     }
     table.note("Times are those of a pair; of one request to the empty handler.");
