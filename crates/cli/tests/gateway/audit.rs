@@ -107,7 +107,7 @@ fn five_acts() -> Place {
 
 #[test]
 fn whoever_touches_the_file_of_the_store_is_found_out() {
-    let table = "records";
+    let table = "entries";
     let entry = |number: u64| format!("name = 'audit/chain/{number:016x}'");
     let cases = [
         (
