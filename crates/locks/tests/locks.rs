@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::io::Write;
 use std::time::Duration;
 
 use bell_locks::{Ask, Denied, Key, Locks, Ttl};
@@ -26,7 +27,7 @@ async fn two_programs(url: &str) -> (Locks, Locks) {
     (Locks::open(url).await.unwrap(), Locks::open(url).await.unwrap())
 }
 
-/// Notices that the machine gave this process no time.
+/// Notices that the machine gave this process no time, or kept it waiting for the disk.
 struct Stall {
     stop: std::sync::mpsc::Sender<()>,
     watch: std::thread::JoinHandle<Duration>,
@@ -36,9 +37,11 @@ impl Stall {
     fn watch() -> Self {
         const STEP: Duration = Duration::from_millis(20);
         let (stop, stopped) = std::sync::mpsc::channel();
+        let mut disk = tempfile::tempfile().unwrap();
         let watch = std::thread::spawn(move || {
             let (mut longest, mut last) = (Duration::ZERO, bell_store::clock::boottime());
             while stopped.recv_timeout(STEP).is_err() {
+                disk.write_all(b".").and_then(|()| disk.sync_data()).unwrap();
                 let now = bell_store::clock::boottime();
                 longest = longest.max(now - last);
                 last = now;
