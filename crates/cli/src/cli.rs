@@ -50,7 +50,7 @@ pub(crate) use work::{
     HoldArgs, JobsArgs, JobsCommand, KillArgs, ResumeArgs, RunAgentArgs, RunsArgs, ScaleArgs, UpArgs,
 };
 
-/// Locks with fences for agents, scripts and fleets
+/// Runs fleets of agents, and keeps them out of each other's way
 #[derive(Parser, Debug)]
 #[command(name = "bell", version, propagate_version = true, subcommand_required = true)]
 #[command(arg_required_else_help = true, after_help = TOP_EXAMPLES)]
@@ -61,25 +61,28 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// What every command takes stands apart from its own options in its help.
+const WHERE: &str = "Which fleet";
+
 /// What every command takes.
 #[derive(Args, Debug)]
 pub(crate) struct Globals {
     /// Answer with one JSON object on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Where the locks are: sqlite:PATH or file:FOLDER
+    /// Where the records are: sqlite:PATH, file:FOLDER, redis://HOST, postgres://HOST/DATABASE or etcd://HOST
     ///
     /// Without it: inside a run whatever its supervisor keeps locks in; else $BELL_STORE; else bell.db in the nearest .bell folder, from here upwards; else one
     /// store for this user, in $XDG_STATE_HOME/bell or ~/.local/state/bell.
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(long, value_name = "URL", global = true, help_heading = WHERE)]
     pub(crate) store: Option<String>,
     /// Ask this gateway instead of a store: http://HOST:PORT or unix:SOCKET. Else $BELL_GATEWAY
     ///
     /// For what operators ask and do. Without it, a project whose daemon runs is asked on its own socket.
-    #[arg(long = "url", value_name = "URL", global = true, conflicts_with = "store")]
+    #[arg(long = "url", value_name = "URL", global = true, conflicts_with = "store", help_heading = WHERE)]
     pub(crate) gateway: Option<String>,
     /// A file with the API key for --url. Else the key in $BELL_API_KEY
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = WHERE)]
     pub(crate) key_file: Option<PathBuf>,
 }
 
@@ -291,6 +294,8 @@ pub(crate) struct ActorArgs {
 const TOP_EXAMPLES: &str = "\
 Examples:
   bell demo                                          see it work
+  bell init fleet && cd fleet && bell up             agents on schedule and on demand
+  bell why desk                                      why it ran, or did not
   bell lock run deploy://api-prod -- ./deploy.sh     one at a time, on this machine or in the fleet
   bell lock list                                     who holds what
 

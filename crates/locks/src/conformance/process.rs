@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 
 use super::ground::{PATIENCE, Stop};
-use super::worker::{ANSWER, WORKER};
+use super::worker::{ANSWER, WORKER, WORKING};
 
 /// How this program is started once more, to be a worker.
 #[derive(Clone, Debug)]
@@ -96,11 +96,14 @@ impl Worker {
 
     /// The next answer.
     pub(super) async fn answer(&mut self) -> Result<String, Stop> {
-        // Some orders take long; a worker that is stuck is told from one that works by its silence.
-        match tokio::time::timeout(PATIENCE * 6, self.answers.recv()).await {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(Stop::failed("a worker ended before it had answered")),
-            Err(_) => Err(Stop::failed("a worker did not answer")),
+        loop {
+            // Some orders take long; a worker that is stuck is told from one that works by its silence.
+            match tokio::time::timeout(PATIENCE * 6, self.answers.recv()).await {
+                Ok(Some(answer)) if answer == WORKING => {}
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => return Err(Stop::failed("a worker ended before it had answered")),
+                Err(_) => return Err(Stop::failed("a worker did not answer")),
+            }
         }
     }
 

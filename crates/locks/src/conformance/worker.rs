@@ -10,6 +10,7 @@
 //! race COUNT KEY FOLDER        raced COUNT          counting in a plain file, under the lock
 //! clock                        clock SECONDS        the wall clock, as libc tells it
 //! ```
+//! A race takes as long as the store does, so it says `working` in between: whoever is silent is stuck.
 //! Anything that goes wrong is answered with `failed WHY`. It ends when its orders end.
 
 use std::io::Write;
@@ -33,6 +34,12 @@ pub(super) const WORKER: &str = "BELL_CONFORMANCE_WORKER";
 
 /// What answers start with, so that they are told from whatever else is printed.
 pub(super) const ANSWER: &str = "conformance-worker: ";
+
+/// What is said before an answer that takes long.
+pub(super) const WORKING: &str = "working";
+
+/// Turns of a race after which its worker says so: some seconds on the slowest disks.
+const RACE_WORD: u64 = 100;
 
 /// Longer than any queue of two takes.
 const RACE_WAIT: Duration = Duration::from_secs(60);
@@ -138,6 +145,9 @@ impl Bench {
                 let lease = race_for(party, &key, turn).await?;
                 count_on(&counter, lease.fence)?;
                 party.release(&lease).await?;
+                if turn.is_multiple_of(RACE_WORD) {
+                    say(WORKING);
+                }
             }
             Ok(format!("raced {count}"))
         })
