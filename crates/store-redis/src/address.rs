@@ -105,9 +105,9 @@ impl Address {
         format!("{hosts}/{}?prefix={}", self.database, self.prefix)
     }
 
-    /// The keys of the store: what is known of it, the names in order, the records.
-    pub(crate) fn keys(&self) -> [String; 3] {
-        ["meta", "names", "records"].map(|part| format!("{{{}}}:{part}", self.prefix))
+    /// The keys of the store: what is known of it, the names in order, the records, the deleted names among them.
+    pub(crate) fn keys(&self) -> [String; 4] {
+        ["meta", "names", "records", "deleted"].map(|part| format!("{{{}}}:{part}", self.prefix))
     }
 
     /// The channel on which commits are told.

@@ -3,11 +3,14 @@
 //! The script judges them one after the other, so each succeeds or conflicts on its own and has a revision of
 //! its own; what all of them have to go through anyway is done once.
 
+use std::collections::HashMap;
+
 use bell_store::txn::MAX_LAG;
 use bell_store::{Expect, Name, Revision, Snapshot, Stamp, Timestamp, Txn, Write, topic};
-use redis::Cmd;
 
+use crate::listened::Listened;
 use crate::notice;
+use crate::request::Request;
 
 /// Transactions sent together at the most. What they share is well shared by then, and the server does
 /// nothing else meanwhile.
@@ -18,6 +21,9 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// Beyond this many names too: Lua passes fewer than 8,000 arguments to a call, two of them for each name.
 const MAX_NAMES: usize = 2_000;
+
+/// What the numbers of most batches fit into.
+const COMMON_BYTES: usize = 256;
 
 /// How many of these to send together: at least one.
 pub(crate) fn size<'a>(txns: impl Iterator<Item = &'a Txn>) -> usize {
@@ -39,107 +45,97 @@ fn bytes_of(txn: &Txn) -> usize {
     txn.writes.iter().map(|(name, write)| name.as_str().len() + value(write)).sum()
 }
 
-/// Adds transactions to the script's arguments, by one who has seen this revision. What they write is told on
-/// `channel` and the names' topics.
-pub(crate) fn add(request: &mut Cmd, txns: &[Txn], seen: Revision, channel: &str) {
-    request.arg(numbers(txns, seen));
-    for part in txns.iter().flat_map(parts) {
-        request.arg(part.name.as_str());
+/// What the one who commits knows.
+pub(crate) struct Known<'a> {
+    /// The highest revision seen.
+    pub(crate) seen: Revision,
+    pub(crate) listened: &'a Listened,
+    pub(crate) channel: &'a str,
+}
+
+/// Adds transactions to the script's arguments. What they write is told to those who listen.
+pub(crate) fn add(request: &mut Request, txns: &[Txn], known: &Known<'_>) {
+    let (numbers, names) = numbers(txns, known.seen);
+    request.arg(numbers);
+    for name in names {
+        request.arg(name);
     }
-    for part in txns.iter().flat_map(parts) {
-        if let Some(Write::Put(value, _)) = part.write {
+    for (_, write) in txns.iter().flat_map(|txn| &txn.writes) {
+        if let Write::Put(value, _) = write {
             request.arg(value);
         }
     }
-    for (topic, message) in told(txns) {
-        request.arg(topic_channel(channel, topic)).arg(message);
+    for (topic, message) in told(txns, known.listened) {
+        request.arg(topic_channel(known.channel, topic)).arg(message);
     }
 }
 
-/// What a transaction says of one name.
-struct Part<'a> {
-    name: &'a Name,
-    expect: Option<Expect>,
-    write: Option<&'a Write>,
-}
+/// Where among the found records the first name is: behind the head, which Lua counts as the first.
+const FIRST_PLACE: usize = 2;
 
-/// Everything that a transaction says, what it expects first. A name is written where it is first expected.
-fn parts(txn: &Txn) -> impl Iterator<Item = Part<'_>> {
-    let is_expected = |name: &Name| txn.expect.iter().any(|(expected, _)| expected == name);
-    let expected = txn.expect.iter().enumerate().map(|(place, (name, expect))| {
-        let is_repeated = txn.expect[..place].iter().any(|(earlier, _)| earlier == name);
-        let write = txn.writes.iter().find(|(written, _)| written == name && !is_repeated);
-        Part { name, expect: Some(*expect), write: write.map(|(_, write)| write) }
-    });
-    let others = txn.writes.iter().filter(move |(name, _)| !is_expected(name));
-    expected.chain(others.map(|(name, write)| Part { name, expect: None, write: Some(write) }))
-}
-
-/// The numbers that the script takes.
-fn numbers(txns: &[Txn], seen: Revision) -> Vec<u8> {
-    let mut numbers = Numbers::default();
-    numbers.add(seen);
-    numbers.add_time(txns.iter().filter_map(|txn| txn.at).max());
-    numbers.add(u64::try_from(MAX_LAG.as_millis()).unwrap_or(u64::MAX));
-    numbers.add(txns.iter().flat_map(parts).count() as u64);
+/// The numbers that the script takes, and the names that they are about, each once.
+fn numbers(txns: &[Txn], seen: Revision) -> (Vec<u8>, Vec<&str>) {
+    let mut numbers = Vec::with_capacity(COMMON_BYTES);
+    let mut names = Names::default();
+    numbers.extend(seen.to_be_bytes());
+    numbers.extend(time(txns.iter().filter_map(|txn| txn.at).max()));
+    numbers.extend(u32::try_from(MAX_LAG.as_millis()).unwrap_or(u32::MAX).to_be_bytes());
+    let count_at = numbers.len();
+    numbers.extend([0; size_of::<u32>()]);
     for txn in txns {
-        numbers.add_time(txn.at);
-        numbers.add(parts(txn).count() as u64);
-        for part in parts(txn) {
-            let write = match part.write {
-                None => 0,
-                Some(Write::Put(_, Stamp::New)) => 1,
-                Some(Write::Put(_, Stamp::Keep)) => 2,
-                Some(Write::Delete) => 3,
+        let puts = txn.writes.iter().filter(|(_, write)| matches!(write, Write::Put(..))).count();
+        numbers.extend(time(txn.at));
+        for count in [txn.expect.len(), txn.writes.len(), puts] {
+            numbers.extend(short(count));
+        }
+        for (name, expect) in &txn.expect {
+            let version = match expect {
+                Expect::Absent => 0,
+                Expect::At(version) => *version,
             };
-            let (expected, version) = match part.expect {
-                None => (0, 0),
-                Some(Expect::Absent) => (4, 0),
-                Some(Expect::At(version)) => (4, version),
-            };
-            numbers.add(expected + write);
-            numbers.add(version);
+            numbers.extend(names.place(name));
+            numbers.extend(version.to_be_bytes());
+        }
+        for (name, write) in &txn.writes {
+            numbers.extend(names.place(name));
+            numbers.push(match write {
+                Write::Put(_, Stamp::New) => 1,
+                Write::Put(_, Stamp::Keep) => 2,
+                Write::Delete => 3,
+            });
         }
     }
-    numbers.packed()
+    let count = u32::try_from(names.all.len()).unwrap_or(u32::MAX);
+    numbers[count_at..][..size_of::<u32>()].copy_from_slice(&count.to_be_bytes());
+    (numbers, names.all)
 }
 
-/// An array of numbers in MessagePack, which the server unpacks faster than anything in Lua could.
+/// Names in the order in which they come up.
 #[derive(Default)]
-struct Numbers {
-    count: u32,
-    bytes: Vec<u8>,
+struct Names<'a> {
+    all: Vec<&'a str>,
+    places: HashMap<&'a str, usize>,
 }
 
-impl Numbers {
-    fn add(&mut self, number: u64) {
-        self.count += 1;
-        match u8::try_from(number) {
-            Ok(small @ 0..=0x7f) => self.bytes.push(small),
-            _ => {
-                self.bytes.push(0xcf);
-                self.bytes.extend(number.to_be_bytes());
-            }
+impl<'a> Names<'a> {
+    fn place(&mut self, name: &'a Name) -> [u8; 2] {
+        let next = FIRST_PLACE + self.all.len();
+        let place = *self.places.entry(name.as_str()).or_insert(next);
+        if place == next {
+            self.all.push(name.as_str());
         }
+        short(place)
     }
+}
 
-    /// A time, or false.
-    fn add_time(&mut self, at: Option<Timestamp>) {
-        match at {
-            Some(at) => self.add(at.as_ms()),
-            None => {
-                self.count += 1;
-                self.bytes.push(0xc2);
-            }
-        }
-    }
+/// A time, or zero. The first millisecond of 1970 is as far gone as the second.
+fn time(at: Option<Timestamp>) -> [u8; 8] {
+    at.map_or(0, |at| at.as_ms().max(1)).to_be_bytes()
+}
 
-    fn packed(self) -> Vec<u8> {
-        let mut packed = vec![0xdd];
-        packed.extend(self.count.to_be_bytes());
-        packed.extend(self.bytes);
-        packed
-    }
+/// A count of names: by far within two bytes, see [`MAX_NAMES`].
+fn short(count: usize) -> [u8; 2] {
+    u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes()
 }
 
 /// The channel of a topic.
@@ -149,10 +145,13 @@ pub(crate) fn topic_channel(channel: &str, topic: &str) -> String {
 
 /// What transactions have to tell, by topic. Told also of those that conflict, if another of them does not: whoever
 /// hears it looks once for nothing.
-fn told(txns: &[Txn]) -> Vec<(&str, String)> {
+fn told<'a>(txns: &'a [Txn], listened: &Listened) -> Vec<(&'a str, String)> {
     let mut told: Vec<(&str, String)> = Vec::new();
     for name in txns.iter().flat_map(Txn::written).map(Name::as_str) {
         let topic = topic::of(name);
+        if !listened.includes(topic) {
+            continue;
+        }
         let place = told.iter().position(|(other, _)| *other == topic).unwrap_or_else(|| {
             told.push((topic, String::new()));
             told.len() - 1
@@ -172,6 +171,8 @@ pub(crate) enum Ended {
 
 #[cfg(test)]
 mod tests {
+    use redis::Value;
+
     use super::*;
 
     fn put(bytes: usize) -> Txn {
@@ -191,16 +192,26 @@ mod tests {
         assert_eq!(size([put(2 * MAX_BYTES)].iter()), 1);
     }
 
-    #[test]
-    fn what_is_written_is_told_by_topic() {
-        let writes = ["a/1", "b/2", "a/3"].map(|name| (name.into(), Write::Delete)).into();
-        let txn = Txn { writes, ..Txn::default() };
-        assert_eq!(told(&[txn]), [("a/", "3:a/13:a/3".to_owned()), ("b/", "3:b/2".to_owned())]);
+    fn listened(topics: &[&str]) -> Listened {
+        let said =
+            ["0123456789abcdef"].iter().chain(topics).map(|word| Value::BulkString(word.as_bytes().to_vec()));
+        Listened::parse(&said.collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
-    fn a_name_is_sent_once_with_what_is_expected_and_done() {
-        let txn = Txn {
+    fn what_is_written_is_told_by_topic_to_those_who_listen() {
+        let writes = ["a/1", "b/2", "a/3", "c/4"].map(|name| (name.into(), Write::Delete)).into();
+        let txns = [Txn { writes, ..Txn::default() }];
+        let (a, b) = (("a/", "3:a/13:a/3".to_owned()), ("b/", "3:b/2".to_owned()));
+        assert_eq!(told(&txns, &listened(&["b/", "a/"])), [a.clone(), b]);
+        assert_eq!(told(&txns, &listened(&["a/", "d/"])), [a]);
+        assert_eq!(told(&txns, &listened(&["*"])).len(), 3);
+        assert_eq!(told(&txns, &listened(&[])), []);
+    }
+
+    #[test]
+    fn a_name_is_sent_once_and_counted_from_behind_the_head() {
+        let first = Txn {
             at: Some(Timestamp::from_ms(300)),
             expect: vec![("a".into(), Expect::Absent), ("s".into(), Expect::At(5))],
             writes: vec![
@@ -209,30 +220,38 @@ mod tests {
                 ("d".into(), Write::Delete),
             ],
         };
-        let names: Vec<&str> = parts(&txn).map(|part| part.name.as_str()).collect();
+        let second = Txn { expect: vec![("d".into(), Expect::At(7))], ..Txn::default() };
+        let txns = [first, second];
+        let (numbers, names) = numbers(&txns, 9);
         assert_eq!(names, ["a", "s", "h", "d"]);
-        let mut expected = Numbers::default();
-        // Seen, the latest time, the lag, names; of the first: its time, names, and two numbers of each.
-        [7, 300, 400, 4, 300, 4, 5, 0, 4, 5, 2, 0, 3, 0].into_iter().for_each(|number| expected.add(number));
-        expected.add_time(None);
-        expected.add(0);
-        assert_eq!(numbers(&[txn, Txn::default()], 7), expected.packed());
+        let long = |number: u64| number.to_be_bytes().to_vec();
+        let places = |places: &[u8]| places.iter().flat_map(|place| [0, *place]).collect();
+        let expected: [Vec<u8>; 15] = [
+            // Seen, the latest time, the lag, names.
+            long(9),
+            long(300),
+            vec![0, 0, 1, 144],
+            vec![0, 0, 0, 4],
+            // Decided for, expectations, writes, puts; the former; the latter.
+            long(300),
+            places(&[2, 3, 2]),
+            places(&[2]),
+            long(0),
+            places(&[3]),
+            long(5),
+            vec![0, 4, 2, 0, 2, 1, 0, 5, 3],
+            // The other.
+            long(0),
+            places(&[1, 0, 0]),
+            places(&[5]),
+            long(7),
+        ];
+        assert_eq!(numbers, expected.concat());
     }
 
     #[test]
-    fn a_name_that_is_expected_twice_is_written_once() {
-        let expect = vec![("a".into(), Expect::Absent), ("a".into(), Expect::At(1))];
-        let txn = Txn { at: None, expect, writes: vec![("a".into(), Write::Delete)] };
-        let written: Vec<bool> = parts(&txn).map(|part| part.write.is_some()).collect();
-        assert_eq!(written, [true, false]);
-    }
-
-    #[test]
-    fn numbers_are_packed_as_an_array() {
-        let mut numbers = Numbers::default();
-        numbers.add(127);
-        numbers.add(128);
-        numbers.add_time(None);
-        assert_eq!(numbers.packed(), [0xdd, 0, 0, 0, 3, 127, 0xcf, 0, 0, 0, 0, 0, 0, 0, 128, 0xc2]);
+    fn no_time_is_not_the_first_millisecond() {
+        assert_eq!(time(None), [0; 8]);
+        assert_ne!(time(Some(Timestamp::from_ms(0))), [0; 8]);
     }
 }

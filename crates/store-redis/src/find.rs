@@ -19,6 +19,7 @@ use bell_store::Kind;
 use crate::address::{Address, Host, Place, Security};
 use crate::fault::Fault;
 use crate::line::Line;
+use crate::request::Request;
 
 /// How long one node may take to answer while we look for the right one.
 const NODE_LIMIT: Duration = Duration::from_secs(1);
@@ -45,20 +46,20 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    pub(crate) async fn ask(&self, request: &Cmd) -> RedisResult<Value> {
+    pub(crate) async fn ask(&self, request: &mut Request) -> RedisResult<Value> {
         match self {
-            Self::Hearing(connection) => request.query_async(&mut connection.clone()).await,
+            Self::Hearing(connection) => request.to_cmd().query_async(&mut connection.clone()).await,
             Self::Near(line) => line.ask(request).await,
         }
     }
 
     /// Asks all of these in one round trip.
-    pub(crate) async fn ask_all(&self, requests: &[Cmd]) -> RedisResult<Vec<Value>> {
+    pub(crate) async fn ask_all(&self, requests: &mut [Request]) -> RedisResult<Vec<Value>> {
         match self {
             Self::Hearing(connection) => {
                 let mut pipeline = redis::pipe();
                 for request in requests {
-                    pipeline.add_command(request.clone());
+                    pipeline.add_command(request.to_cmd());
                 }
                 pipeline.query_async(&mut connection.clone()).await
             }
@@ -109,13 +110,14 @@ pub(crate) async fn connect_near(
     let refused = |error: RedisError| unreachable(host, address.security, &error);
     let line = Line::open(host, pushes).await.map_err(refused)?;
     if let Some(password) = &address.password {
-        let mut login = cmd("AUTH");
-        login.arg(&address.user).arg(&password.0);
-        line.ask(&login).await.map_err(refused)?;
+        let mut login = Request::new("AUTH");
+        if let Some(user) = &address.user {
+            login.arg(user);
+        }
+        line.ask(login.arg(&password.0)).await.map_err(refused)?;
     }
-    let mut select = cmd("SELECT");
-    select.arg(address.database);
-    line.ask(&select).await.map_err(refused)?;
+    let mut select = Request::new("SELECT");
+    line.ask(select.arg(address.database.to_string())).await.map_err(refused)?;
     Ok(Connection::Near(Arc::new(line)))
 }
 

@@ -4,13 +4,14 @@
 //! | --- | --- |
 //! | `address` | what a URL says |
 //! | `find` | which node to talk to, and a connection to it |
-//! | `line`, `resp` | a connection on which requests leave from the thread that asks |
+//! | `request`, `line`, `resp` | a connection on which requests leave from the thread that asks |
 //! | `server` | what the server says about itself, and what that means for the operator |
 //! | `scripts` | the scripts that Redis runs, in `lua/` |
 //! | `session` | a connection and what can be asked over it: one round trip each |
 //! | `batch` | transactions that waited together |
 //! | `reply` | what the scripts answer |
 //! | `witness` | the store's clock, and what is done about jumps of the server's |
+//! | `listened` | which topics have to be told |
 //! | `notice` | what the server pushes |
 //! | `link` | the thread that owns the connection and comes back when it was lost |
 //! | `express` | a shorter way, for those on the runtime that opened the store |
@@ -21,10 +22,11 @@
 //!
 //! | key | what it is |
 //! | --- | --- |
-//! | `{prefix}:meta` | a hash: format, epoch, and what the server was like when it was last looked at |
+//! | `{prefix}:meta` | a hash: format, epoch, listened topics, and what the server was like when it was last looked at |
 //! | `{prefix}:names` | a sorted set of all names, all with the score 0: their order is that of their bytes |
-//! | `{prefix}:records` | a hash from name to version, stamp (8 bytes each) and value; under the empty name the head: revision, clock, format, and which process of the server has the data |
-//! | `{prefix}:changes:{topic}` | a channel: the names of this topic that a commit wrote |
+//! | `{prefix}:records` | a hash from name to version, stamp (8 bytes each) and value; under the empty name the head: revision, clock, format, a hash of the listened topics, and which process of the server has the data |
+//! | `{prefix}:deleted` | a list: names of deleted records that are still among the names, with an empty record, since most come again |
+//! | `{prefix}:changes:{topic}` | a channel: the names of this topic that a commit wrote, if somebody listens |
 //! | `{prefix}:changes` | a channel: anything may have changed |
 //!
 //! # Fences never repeat
@@ -47,8 +49,10 @@ mod fault;
 mod find;
 mod line;
 mod link;
+mod listened;
 mod notice;
 mod reply;
+mod request;
 mod resp;
 mod scripts;
 mod server;

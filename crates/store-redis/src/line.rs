@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::{Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -16,6 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::address::Host;
+use crate::request::Request;
 use crate::resp;
 
 /// What is read at once at the most. Larger answers take several reads, and grow the buffer.
@@ -56,15 +57,14 @@ impl Line {
     }
 
     /// Asks, and waits for the answer. Dropped half-way, it was asked all the same.
-    pub(crate) async fn ask(&self, request: &Cmd) -> RedisResult<Value> {
-        let answered = self.ends.send(&request.get_packed_command());
+    pub(crate) async fn ask(&self, request: &mut Request) -> RedisResult<Value> {
+        let answered = self.ends.send(request.wire());
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Asks all of these at once.
-    pub(crate) async fn ask_all(&self, requests: &[Cmd]) -> RedisResult<Vec<Value>> {
-        let asked: Vec<_> =
-            requests.iter().map(|request| self.ends.send(&request.get_packed_command())).collect();
+    pub(crate) async fn ask_all(&self, requests: &mut [Request]) -> RedisResult<Vec<Value>> {
+        let asked: Vec<_> = requests.iter_mut().map(|request| self.ends.send(request.wire())).collect();
         let mut answers = Vec::with_capacity(asked.len());
         for answered in asked {
             answers.push(answered.await.unwrap_or_else(|_| Err(closed()))?);

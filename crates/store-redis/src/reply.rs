@@ -7,10 +7,14 @@ use redis::Value;
 
 use crate::batch::Ended;
 use crate::fault::{Fault, foreign};
+use crate::listened::Listened;
 use crate::witness::Told;
 
-/// The format of what is stored, as in `common.lua`.
-const FORMAT: u32 = 2;
+/// The format of what is stored, as in `constants.lua`.
+pub(crate) const FORMAT: u8 = 3;
+
+/// The version of a record; the byte in front of it is the scripts' own.
+const VERSION_BITS: u64 = u64::MAX >> 8;
 
 /// The answer of a script.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,7 +25,7 @@ pub(crate) struct Reply {
     pub(crate) told: Told,
     /// What is added to the server's clock.
     pub(crate) offset_ms: i64,
-    /// Of each transaction: whether it was committed (1) or not (0), and the revision then.
+    /// Of each transaction: whether it was committed (`1`) or not (`0`).
     outcomes: Vec<u8>,
     rest: Vec<Value>,
 }
@@ -31,6 +35,8 @@ pub(crate) struct Reply {
 pub(crate) enum Word {
     Ok,
     Rewound(Rewound),
+    /// Nothing was done: others are listened to than whoever asked knows.
+    Outdated,
 }
 
 /// Why the store may have gone back.
@@ -91,7 +97,7 @@ impl Reply {
                 Ok(Self { word: Word::Ok, revision, told, offset_ms, outcomes: numbers.to_vec(), rest })
             }
             None => {
-                let word = Word::Rewound(refusal(&said)?);
+                let word = refusal(&said)?;
                 Ok(Self { word, revision: 0, told: told(0), offset_ms: 0, outcomes: Vec::new(), rest })
             }
         }
@@ -107,17 +113,19 @@ impl Reply {
         Ok(self.snapshot(records(names, &self.rest)?, false))
     }
 
-    /// What came of each of these transactions, in their order.
+    /// What came of each of these transactions, in their order. The revision rose by one with each that wrote.
     pub(crate) fn ended(&self, txns: &[Txn]) -> Vec<Result<Ended, Fault>> {
-        let (mut outcomes, mut conflicts) = (self.outcomes.as_slice(), self.rest.iter());
-        let each = |txn: &Txn| {
-            let committed = outcomes.split_off_first().copied();
-            let revision = number(&mut outcomes);
-            match (committed, revision) {
-                (Some(1), Some(revision)) => Ok(Ended::Committed(revision)),
-                (Some(0), Some(revision)) => self.conflict(txn, revision, conflicts.next()),
-                _ => Err(nonsense()),
+        let wrote = |(txn, outcome): (&Txn, &u8)| *outcome == b'1' && !txn.writes.is_empty();
+        let written = txns.iter().zip(&self.outcomes).filter(|each| wrote(*each)).count();
+        let mut revision = self.revision.saturating_sub(written as u64);
+        let (mut outcomes, mut conflicts) = (self.outcomes.iter(), self.rest.iter());
+        let each = |txn: &Txn| match outcomes.next() {
+            Some(b'1') => {
+                revision += u64::from(!txn.writes.is_empty());
+                Ok(Ended::Committed(revision))
             }
+            Some(b'0') => self.conflict(txn, revision, conflicts.next()),
+            _ => Err(nonsense()),
         };
         txns.iter().map(each).collect()
     }
@@ -137,19 +145,25 @@ impl Reply {
         Ok(self.snapshot(records.collect::<Result<_, Fault>>()?, names.len() > limit))
     }
 
+    /// What is listened to.
+    pub(crate) fn listened(&self) -> Result<Listened, Fault> {
+        Listened::parse(&self.rest).ok_or_else(nonsense)
+    }
+
     fn snapshot(&self, records: BTreeMap<Name, Record>, more: bool) -> Snapshot {
         Snapshot { revision: self.revision, now: self.now(), records, more }
     }
 }
 
 /// What the script's refusal means.
-fn refusal(said: &[u8]) -> Result<Rewound, Fault> {
+fn refusal(said: &[u8]) -> Result<Word, Fault> {
     let said = String::from_utf8_lossy(said);
     let (word, detail) = said.split_once(' ').unwrap_or((&said, ""));
     Err(match word {
-        "missing" => return Ok(Rewound::Missing),
-        "restarted" => return Ok(Rewound::Restarted),
-        "behind" => return Ok(Rewound::Behind),
+        "missing" => return Ok(Word::Rewound(Rewound::Missing)),
+        "restarted" => return Ok(Word::Rewound(Rewound::Restarted)),
+        "behind" => return Ok(Word::Rewound(Rewound::Behind)),
+        "listened" => return Ok(Word::Outdated),
         "foreign" => foreign(),
         "forbidden" => forbidden(detail),
         "format" => other_format(detail),
@@ -167,14 +181,16 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Those of these names that were found, which was asked in this order.
 fn records(names: &[Name], found: &[Value]) -> Result<BTreeMap<Name, Record>, Fault> {
-    let found = names.iter().zip(found).filter(|(_, value)| **value != Value::Nil);
+    // A deleted record is empty.
+    let is_absent = |value: &Value| *value == Value::Nil || bytes(value).is_some_and(<[u8]>::is_empty);
+    let found = names.iter().zip(found).filter(|(_, value)| !is_absent(value));
     found.map(|(name, value)| Ok((name.clone(), record(value)?))).collect()
 }
 
 fn record(stored: &Value) -> Result<Record, Fault> {
     let split = |bytes: &[u8]| {
         let mut rest = bytes;
-        let (version, stamp) = (number(&mut rest)?, number(&mut rest)?);
+        let (version, stamp) = (number(&mut rest)? & VERSION_BITS, number(&mut rest)?);
         Some(Record { value: rest.to_vec(), version, stamp })
     };
     bytes(stored).and_then(split).ok_or_else(|| damaged("a record can't be read"))
@@ -213,7 +229,7 @@ fn nonsense() -> Fault {
 
 fn other_format(format: &str) -> Fault {
     let hint = "Use that version, or another prefix.";
-    if format.parse().is_ok_and(|format: u32| format < FORMAT) {
+    if format.parse().is_ok_and(|format: u8| format < FORMAT) {
         Fault::new(Kind::Unsupported, format!("an older Bellwether made this store (format {format})"), hint)
     } else {
         Fault::new(Kind::TooNew, format!("a newer Bellwether made this store (format {format})"), hint)
@@ -232,7 +248,7 @@ fn forbidden(command: &str) -> Fault {
 mod tests {
     use std::time::Duration;
 
-    use bell_store::Expect;
+    use bell_store::{Expect, Write};
 
     use super::*;
 
@@ -270,12 +286,12 @@ mod tests {
 
     #[test]
     fn each_transaction_of_a_batch_has_its_own_outcome() {
-        let outcome = |word: u8, revision| [vec![word], packed(&[revision])].concat();
-        let outcomes = [outcome(1, 6), outcome(0, 6), outcome(1, 7)].concat();
-        let reply = ok(&outcomes, vec![Value::Array(vec![stored(5, 3, "value"), Value::Nil])]);
-        let names: [Name; 2] = ["a".into(), "b".into()];
+        let found = [stored(5, 3, "value"), Value::Nil, text("")].into();
+        let reply = ok(b"101", vec![Value::Array(found)]);
+        let names: [Name; 3] = ["a".into(), "b".into(), "deleted".into()];
         let expect = names.map(|name| (name, Expect::Absent)).into();
-        let txns = [Txn::default(), Txn { expect, ..Txn::default() }, Txn::default(), Txn::default()];
+        let writing = Txn { writes: vec![("a".into(), Write::Delete)], ..Txn::default() };
+        let txns = [Txn::default(), Txn { expect, ..writing.clone() }, writing, Txn::default()];
         let ended = reply.ended(&txns);
         assert_eq!(ended[0], Ok(Ended::Committed(6)));
         let Ok(Ended::Conflict(found)) = &ended[1] else { panic!("no conflict") };
@@ -305,7 +321,8 @@ mod tests {
         for (words, kind) in [
             ("foreign", Kind::Invalid),
             ("format 1", Kind::Unsupported),
-            ("format 3", Kind::TooNew),
+            ("format 2", Kind::Unsupported),
+            ("format 4", Kind::TooNew),
             ("format x", Kind::TooNew),
             ("damaged", Kind::Corrupt),
             ("ok", Kind::Corrupt),
@@ -315,6 +332,17 @@ mod tests {
         }
         let forbidden = parsed(text("forbidden PUBLISH")).unwrap_err();
         assert!(forbidden.why.contains("PUBLISH") && forbidden.kind == Kind::Unauthorized);
+    }
+
+    #[test]
+    fn the_byte_in_front_of_a_version_is_no_part_of_it() {
+        let reply = ok(&[], vec![stored((1 << 56) + 5, 3, "value")]);
+        assert_eq!(reply.records_of(&["a".into()]).unwrap().version("a"), 5);
+    }
+
+    #[test]
+    fn whoever_does_not_know_what_is_listened_to_hears_so() {
+        assert_eq!(parsed(text("listened")).unwrap().word, Word::Outdated);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) enum Script {
     Attach,
     Read,
     Scan,
+    Listen,
     Commit,
     Watch,
     Absorb,
@@ -21,24 +22,33 @@ pub(crate) enum Script {
 
 impl Script {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Attach, Self::Read, Self::Scan, Self::Commit, Self::Watch, Self::Absorb, Self::Raise];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Attach,
+        Self::Read,
+        Self::Scan,
+        Self::Listen,
+        Self::Commit,
+        Self::Watch,
+        Self::Absorb,
+        Self::Raise,
+    ];
 
     /// What Redis runs.
     pub(crate) fn source(self) -> &'static str {
         macro_rules! script {
-            ($flags:literal, $file:literal) => {
-                concat!("#!lua", $flags, "\n", include_str!("lua/common.lua"), include_str!($file))
+            ($flags:literal, $($file:literal),+) => {
+                concat!("#!lua", $flags, "\n", include_str!("lua/constants.lua"), $(include_str!($file)),+)
             };
         }
         match self {
-            Self::Attach => script!("", "lua/attach.lua"),
-            Self::Read => script!(" flags=allow-oom", "lua/read.lua"),
-            Self::Scan => script!(" flags=allow-oom", "lua/scan.lua"),
+            Self::Attach => script!("", "lua/common.lua", "lua/attach.lua"),
+            Self::Read => script!(" flags=allow-oom", "lua/common.lua", "lua/read.lua"),
+            Self::Scan => script!(" flags=allow-oom", "lua/common.lua", "lua/scan.lua"),
+            Self::Listen => script!(" flags=allow-oom", "lua/common.lua", "lua/listen.lua"),
             Self::Commit => script!("", "lua/commit.lua"),
-            Self::Watch => script!(" flags=allow-oom", "lua/watch.lua"),
-            Self::Absorb => script!(" flags=allow-oom", "lua/absorb.lua"),
-            Self::Raise => script!("", "lua/raise.lua"),
+            Self::Watch => script!(" flags=allow-oom", "lua/common.lua", "lua/watch.lua"),
+            Self::Absorb => script!(" flags=allow-oom", "lua/common.lua", "lua/absorb.lua"),
+            Self::Raise => script!("", "lua/common.lua", "lua/raise.lua"),
         }
     }
 }

@@ -12,14 +12,16 @@ use bell_store::clock::boottime;
 use bell_store::hub::Hub;
 use bell_store::topic::Topic;
 use bell_store::{Committed, Kind, Name, Outcome, Revision, Snapshot, Timestamp, Txn};
-use redis::{Cmd, ErrorKind, PushInfo, ServerErrorKind, cmd, from_redis_value};
+use redis::{ErrorKind, PushInfo, ServerErrorKind, from_redis_value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::address::Address;
 use crate::batch::{self, Ended};
 use crate::fault::Fault;
 use crate::find::{self, Connection};
-use crate::reply::{Reply, Rewound, Times, Word};
+use crate::listened::{self, Listened};
+use crate::reply::{FORMAT, Reply, Rewound, Times, Word};
+use crate::request::Request;
 use crate::scripts::Script;
 use crate::server::{SECTIONS, Server};
 use crate::witness::Witness;
@@ -30,9 +32,9 @@ const RECORD_AFTER: Duration = Duration::from_secs(2);
 /// Jumps of the server's clock in a row before a request gives up on it.
 const MAX_JUMPS: usize = 3;
 
-/// What most requests fit into: a commit that takes or gives back one lock.
-const COMMON_ARGS: usize = 24;
-const COMMON_BYTES: usize = 1_000;
+/// Lists of listened topics in a row that turn out to be old before a commit gives up. Lists grow when somebody watches
+/// something of a new kind, which is rare.
+const MAX_OUTDATED: usize = 8;
 
 /// What outlives a connection: all that this process knows of the store.
 #[derive(Default)]
@@ -45,11 +47,13 @@ pub(crate) struct Shared {
     attached: AtomicBool,
     /// What somebody has watched, and whether it is listened to. Written down before it is asked for, so every
     /// connection that is made from then on listens to it as well.
-    topics: Mutex<BTreeMap<Topic, Listened>>,
+    topics: Mutex<BTreeMap<Topic, Heard>>,
+    /// What anybody listens to, as far as this process knows.
+    listened: Mutex<Arc<Listened>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Listened {
+enum Heard {
     NotYet,
     Always,
 }
@@ -57,11 +61,21 @@ enum Listened {
 impl Shared {
     /// Notes that this is to be listened to. Whether it is already.
     pub(crate) fn wants(&self, topic: &Topic) -> bool {
-        *self.topics().entry(topic.clone()).or_insert(Listened::NotYet) == Listened::Always
+        *self.topics().entry(topic.clone()).or_insert(Heard::NotYet) == Heard::Always
     }
 
-    fn topics(&self) -> MutexGuard<'_, BTreeMap<Topic, Listened>> {
+    fn topics(&self) -> MutexGuard<'_, BTreeMap<Topic, Heard>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listened(&self) -> Arc<Listened> {
+        Arc::clone(&self.listened.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes what is listened to. Whoever waits looks: as long as the store had another list, it may not have been told.
+    fn learn(&self, listened: Listened) {
+        *self.listened.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(listened);
+        self.hub.look();
     }
 }
 
@@ -80,10 +94,9 @@ pub(crate) struct Session {
 }
 
 struct Known {
-    keys: [String; 3],
     channel: String,
-    /// The scripts' names on the server.
-    digests: Vec<String>,
+    /// What the call of each script begins with.
+    calls: Vec<Request>,
     server: Server,
     is_replicated: bool,
     shared: Arc<Shared>,
@@ -105,20 +118,20 @@ impl Session {
         };
         let server = examine(&connection).await?;
         server.check()?;
-        let digests = load_scripts(&connection).await?;
+        let (digests, keys) = (load_scripts(&connection).await?, address.keys());
         let known = Known {
-            keys: address.keys(),
             channel: address.channel(),
-            digests,
+            calls: digests.iter().map(|digest| call_of(digest, &keys)).collect(),
             is_replicated: server.is_replicated(&address.place),
             server,
             shared: Arc::clone(shared),
         };
         let session = Self { connection, known: Arc::new(known) };
         if ears == Ears::Open {
-            session.listen_to_all().await?;
+            session.subscribe_to_all().await?;
         }
         let rewound = session.attach().await.map_err(Fault::of_question)?;
+        session.learn().await?;
         Ok((session, rewound))
     }
 
@@ -127,26 +140,51 @@ impl Session {
         &self.known.server
     }
 
-    async fn listen_to_all(&self) -> Result<(), Fault> {
+    async fn subscribe_to_all(&self) -> Result<(), Fault> {
         let channel = &self.known.channel;
         self.connection.subscribe(channel).await.map_err(question)?;
-        let topics: Vec<Topic> = self.known.shared.topics().keys().cloned().collect();
-        for topic in topics {
-            self.listen(&topic).await?;
+        for topic in self.wanted() {
+            self.subscribe(&topic).await?;
         }
         Ok(())
     }
 
-    /// Hears of changes in this topic from now on.
-    pub(crate) async fn listen(&self, topic: &Topic) -> Result<(), Fault> {
+    async fn subscribe(&self, topic: &Topic) -> Result<(), Fault> {
         let (connection, channel) = (&self.connection, &self.known.channel);
         match topic {
             Topic::One(topic) => connection.subscribe(&batch::topic_channel(channel, topic)).await,
             Topic::Everything => connection.psubscribe(&pattern(channel)).await,
         }
-        .map_err(question)?;
-        self.known.shared.topics().insert(topic.clone(), Listened::Always);
+        .map_err(question)
+    }
+
+    /// Hears of changes in this topic, which is wanted, from now on.
+    pub(crate) async fn listen(&self, topic: &Topic) -> Result<(), Fault> {
+        self.subscribe(topic).await?;
+        self.learn().await?;
+        self.known.shared.topics().insert(topic.clone(), Heard::Always);
         Ok(())
+    }
+
+    /// Sees to it that what this process wants to hear is told, and learns what else is.
+    async fn learn(&self) -> Result<(), Fault> {
+        let wanted = self.wanted();
+        let add = |request: &mut Request| {
+            for topic in &wanted {
+                request.arg(listened::word(topic));
+            }
+        };
+        let reply = self.call(Script::Listen, add).await.map_err(Fault::of_question)?;
+        // Where there is no store, nothing is committed; when there is one again, its list is another.
+        if reply.word == Word::Ok {
+            self.known.shared.learn(reply.listened()?);
+        }
+        Ok(())
+    }
+
+    /// What somebody in this process has watched.
+    fn wanted(&self) -> Vec<Topic> {
+        self.known.shared.topics().keys().cloned().collect()
     }
 
     async fn attach(&self) -> Result<Option<Rewound>, Fault> {
@@ -161,7 +199,7 @@ impl Session {
         shared.attached.store(true, Ordering::Relaxed);
         match reply.word {
             Word::Rewound(why) => Ok(Some(why)),
-            Word::Ok => Ok(None),
+            Word::Ok | Word::Outdated => Ok(None),
         }
     }
 
@@ -178,7 +216,7 @@ impl Session {
         let highest = [b"(", prefix.as_bytes(), b"\xff"].concat();
         let reply = self
             .question(Script::Scan, |request| {
-                request.arg(&lowest).arg(&highest).arg(limit + 1);
+                request.arg(&lowest).arg(&highest).arg((limit + 1).to_string());
             })
             .await?;
         reply.scanned(limit)
@@ -186,10 +224,7 @@ impl Session {
 
     /// Commits each of these, or says why not. An error: of all of them, together.
     pub(crate) async fn commit(&self, txns: &[Txn]) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
-        let reply = self.call(Script::Commit, |request| self.add_txns(request, txns)).await?;
-        if let Word::Rewound(why) = reply.word {
-            return Err(why.fault());
-        }
+        let reply = self.commit_knowing(txns).await?;
         let believed = self.believes(&reply).await;
         let latest = self.known.shared.witness.latest(reply.told.arrived).unwrap_or(u64::MAX);
         let now = reply.now().min(Timestamp::from_ms(latest));
@@ -207,6 +242,24 @@ impl Session {
             });
         }
         Ok(outcomes)
+    }
+
+    /// Commits these with the list of listened topics that the store has.
+    async fn commit_knowing(&self, txns: &[Txn]) -> Result<Reply, Fault> {
+        for _ in 0..MAX_OUTDATED {
+            let listened = self.known.shared.listened();
+            let reply = self.call(Script::Commit, |request| self.add_txns(request, txns, &listened)).await?;
+            match reply.word {
+                Word::Ok => return Ok(reply),
+                Word::Rewound(why) => return Err(why.fault()),
+                Word::Outdated => self.learn().await?,
+            }
+        }
+        Err(Fault::new(
+            Kind::Unavailable,
+            "what has to be told changes again and again",
+            "Try again; report this if it stays so.",
+        ))
     }
 
     /// Begins a new epoch. Answers its first revision.
@@ -227,21 +280,24 @@ impl Session {
         let (earliest, latest) = self.bounds();
         let reply = self
             .call(Script::Watch, |request| {
-                request.arg(earliest).arg(latest).arg(ms(RECORD_AFTER));
+                request.arg(earliest).arg(latest).arg(ms(RECORD_AFTER).to_string());
             })
             .await
             .map_err(Fault::of_question)?;
-        match reply.word {
-            Word::Ok => self.believes(&reply).await.map(drop),
-            Word::Rewound(_) => Ok(()),
+        if reply.word != Word::Ok {
+            return Ok(());
         }
+        if reply.listened()?.hash() != self.known.shared.listened().hash() {
+            self.learn().await?;
+        }
+        self.believes(&reply).await.map(drop)
     }
 
     /// Asks something that changes nothing, until the time in the answer can be true.
-    async fn question(&self, script: Script, add: impl Fn(&mut Cmd)) -> Result<Reply, Fault> {
+    async fn question(&self, script: Script, add: impl Fn(&mut Request)) -> Result<Reply, Fault> {
         for _ in 0..MAX_JUMPS {
             let earliest = self.bounds().0;
-            let with_time = |request: &mut Cmd| {
+            let with_time = |request: &mut Request| {
                 request.arg(&earliest);
                 add(request);
             };
@@ -271,7 +327,7 @@ impl Session {
         let latest = witness.latest(boottime()).unwrap_or(0);
         let corrected = self
             .call(Script::Absorb, |request| {
-                request.arg(reply.offset_ms).arg(latest);
+                request.arg(reply.offset_ms.to_string()).arg(latest.to_string());
             })
             .await
             .map_err(Fault::of_question)?;
@@ -281,29 +337,29 @@ impl Session {
     }
 
     /// Runs a script, which is loaded again if the server has forgotten it.
-    async fn call(&self, script: Script, add: impl FnOnce(&mut Cmd)) -> Result<Reply, Fault> {
+    async fn call(&self, script: Script, add: impl FnOnce(&mut Request)) -> Result<Reply, Fault> {
         let connection = &self.connection;
-        let mut request = Cmd::with_capacity(COMMON_ARGS, COMMON_BYTES);
-        request.arg("EVALSHA");
-        let digest = self.known.digests.get(script as usize).map(String::as_str).unwrap_or_default();
-        request.arg(digest).arg(self.known.keys.len()).arg(&self.known.keys);
+        let mut request = self.known.calls[script as usize].begun();
         add(&mut request);
         let mut sent = boottime();
-        let mut answered = connection.ask(&request).await;
+        let mut answered = connection.ask(&mut request).await;
         if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         {
             load_scripts(connection).await?;
             sent = boottime();
-            answered = connection.ask(&request).await;
+            answered = connection.ask(&mut request).await;
         }
         let reply = Reply::parse(answered?, Times { sent, arrived: boottime() })?;
         self.known.shared.seen.fetch_max(reply.revision, Ordering::Relaxed);
         Ok(reply)
     }
 
-    fn add_txns(&self, request: &mut Cmd, txns: &[Txn]) {
-        request.arg(&self.known.server.run);
-        batch::add(request, txns, self.known.shared.seen.load(Ordering::Relaxed), &self.known.channel);
+    fn add_txns(&self, request: &mut Request, txns: &[Txn], listened: &Listened) {
+        let Known { server, shared, channel, .. } = &*self.known;
+        // What the head ends with, if this is the process that we know, and the list.
+        request.joined(&[&[FORMAT], listened.hash(), server.run.as_bytes()]);
+        let seen = shared.seen.load(Ordering::Relaxed);
+        batch::add(request, txns, &batch::Known { seen, listened, channel });
     }
 
     /// What the store's clock can be showing, as arguments.
@@ -332,27 +388,38 @@ enum Belief {
 }
 
 async fn examine(connection: &Connection) -> Result<Server, Fault> {
-    let mut about = cmd("INFO");
-    about.arg(&SECTIONS);
-    let info: String = from_redis_value(connection.ask(&about).await.map_err(question)?)
+    let mut about = Request::new("INFO");
+    for section in SECTIONS {
+        about.arg(section);
+    }
+    let info: String = from_redis_value(connection.ask(&mut about).await.map_err(question)?)
         .map_err(|error| question(error.into()))?;
-    let mut setting = cmd("CONFIG");
-    setting.arg("GET").arg("appendfsync");
+    let mut setting = Request::new("CONFIG");
     // Hosted servers often forbid it, which is no reason not to use them.
-    let config = connection.ask(&setting).await.ok();
+    let config = connection.ask(setting.arg("GET").arg("appendfsync")).await.ok();
     let config = config.and_then(|config| from_redis_value::<HashMap<String, String>>(config).ok());
     Server::parse(&info, config.and_then(|mut config| config.remove("appendfsync")))
 }
 
 async fn load_scripts(connection: &Connection) -> Result<Vec<String>, Fault> {
-    let load = Script::ALL.map(|script| {
-        let mut load = cmd("SCRIPT");
+    let mut load = Script::ALL.map(|script| {
+        let mut load = Request::new("SCRIPT");
         load.arg("LOAD").arg(script.source());
         load
     });
-    let digests = connection.ask_all(&load).await.map_err(question)?;
+    let digests = connection.ask_all(&mut load).await.map_err(question)?;
     let digests = digests.into_iter().map(from_redis_value);
     digests.collect::<Result<_, _>>().map_err(|error| question(error.into()))
+}
+
+/// The beginning of a call of the script with this name on the server.
+fn call_of(digest: &str, keys: &[String]) -> Request {
+    let mut call = Request::new("EVALSHA");
+    call.arg(digest).arg(keys.len().to_string());
+    for key in keys {
+        call.arg(key);
+    }
+    call
 }
 
 /// All channels of topics, as Redis writes patterns.
@@ -368,7 +435,7 @@ fn question(error: redis::RedisError) -> Fault {
     Fault::from(error).of_question()
 }
 
-fn add_all(request: &mut Cmd, names: &[Name]) {
+fn add_all(request: &mut Request, names: &[Name]) {
     for name in names {
         request.arg(name.as_str());
     }

@@ -8,12 +8,14 @@ local function is(key, wanted)
   local kind = redis.call('TYPE', key).ok
   return kind == 'none' or kind == wanted
 end
-if not (is(KEYS[1], 'hash') and is(KEYS[2], 'zset') and is(KEYS[3], 'hash')) then return 'foreign' end
+if not (is(KEYS[1], 'hash') and is(KEYS[2], 'zset') and is(KEYS[3], 'hash') and is(KEYS[4], 'list')) then
+  return 'foreign'
+end
 
 local needed = {
   { 'PUBLISH', ARGV[7], '' }, { 'HSET', KEYS[1], 'f', 'v' }, { 'HGET', KEYS[3], 'f' }, { 'HMGET', KEYS[3], 'f' },
   { 'HSET', KEYS[3], 'f', 'v' }, { 'HDEL', KEYS[3], 'f' }, { 'ZADD', KEYS[2], '0', 'm' }, { 'ZREM', KEYS[2], 'm' },
-  { 'ZRANGEBYLEX', KEYS[2], '-', '+' },
+  { 'ZRANGEBYLEX', KEYS[2], '-', '+' }, { 'RPUSH', KEYS[4], 'm' }, { 'LPOP', KEYS[4], '1' },
 }
 for _, command in ipairs(needed) do
   if not redis.acl_check_cmd(unpack(command)) then return 'forbidden ' .. command[1] end
@@ -29,7 +31,8 @@ if not store then
   if seen ~= '' then return 'missing' end
   local now = server_ms()
   -- An epoch is the millisecond in which it began: no store made later in this place repeats a revision.
-  store = { run = run, revision = now * PER_MS, now = now, last = now, offset = 0 }
+  local _, listened = listened_topics()
+  store = { run = run, revision = now * PER_MS, now = now, last = now, offset = 0, listened = listened }
   redis.call('HSET', KEYS[1], 'format', text(FORMAT), 'replication', replication, 'durable', durable,
     'replicated', replicated, 'epoch', text(now))
   write_head(store)

@@ -1,17 +1,9 @@
--- What every script starts with. KEYS: 1 what is known of the store, 2 the names in order, 3 the records.
---
--- Among the records, under the name that none of them can have, is the head: revision, recorded time, offset of the
--- clock, format, and the process of the server that has the data. So one call reads it together with records, one
--- writes it together with them, and no record can be lost with the head left behind.
+-- What every script but the commit goes on with.
 
-local FORMAT = 2
-local HEAD, HEAD_NAME = '>I8I8i8B', ''
--- In an answer: revision, time and offset.
-local ANSWER = '>I8I8i8'
+-- Format and hash, behind what the head begins with.
+local HEAD_REST = '>Bc16'
 -- Revisions for each millisecond of an epoch's beginning: more than any server commits in one.
 local PER_MS = 1024
--- How far past the last recorded time a client's word is taken after the server's clock went back.
-local MAX_WITNESSED_MS = 5000
 
 -- Whole numbers only. As an integer: printing a double takes several times as long.
 local function text(number)
@@ -27,10 +19,13 @@ end
 -- as the client counted on from the last answer.
 local function current(head, floor)
   if not head then return nil, 'missing' end
-  local revision, last, offset, format, rest = struct.unpack(HEAD, head)
+  -- In the heads of all formats in the same place.
+  local format = string.byte(head, FORMAT_AT)
   if format ~= FORMAT then return nil, 'format ' .. format end
+  local revision, last, offset = struct.unpack(ANSWER, head)
+  local _, listened, rest = struct.unpack(HEAD_REST, head, FORMAT_AT)
   local server = server_ms()
-  local store = { run = string.sub(head, rest), revision = revision, last = last, offset = offset }
+  local store = { run = string.sub(head, rest), revision = revision, last = last, offset = offset, listened = listened }
   store.now = server + offset
   if store.now < last then
     -- The server's clock went back. Time goes on from where it was.
@@ -44,15 +39,18 @@ local function read_head()
   return redis.call('HGET', KEYS[3], HEAD_NAME)
 end
 
-local function head_of(store)
-  return struct.pack(HEAD, store.revision, store.last, store.offset, FORMAT) .. store.run
-end
-
 local function write_head(store)
-  redis.call('HSET', KEYS[3], HEAD_NAME, head_of(store))
+  local head = struct.pack(ANSWER, store.revision, store.last, store.offset)
+  redis.call('HSET', KEYS[3], HEAD_NAME, head .. struct.pack(HEAD_REST, FORMAT, store.listened) .. store.run)
 end
 
--- Every record has a name in the order of names. The head has none.
+-- The listened topics, and their hash: whoever has seen the hash knows the list.
+local function listened_topics()
+  local packed = redis.call('HGET', KEYS[1], 'topics') or cmsgpack.pack({})
+  return cmsgpack.unpack(packed), string.sub(redis.sha1hex(packed), 1, 16)
+end
+
+-- Every record has a name in the order of names, also a deleted one. The head has none.
 local function is_whole()
   return redis.call('HLEN', KEYS[3]) == redis.call('ZCARD', KEYS[2]) + 1
 end

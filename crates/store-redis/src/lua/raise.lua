@@ -7,7 +7,8 @@ if why and why ~= 'missing' then return why end
 if not store then
   if redis.call('HLEN', KEYS[3]) + redis.call('ZCARD', KEYS[2]) > 0 then return 'damaged' end
   local now = server_ms()
-  store = { revision = 0, now = now, last = now, offset = 0 }
+  local _, listened = listened_topics()
+  store = { revision = 0, now = now, last = now, offset = 0, listened = listened }
 elseif not is_whole() then
   return 'damaged'
 end

@@ -4,5 +4,20 @@ local store, why = current(read_head(), ARGV[1])
 if not store then return why end
 if not is_whole() then return 'damaged' end
 
-local names = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
-return { answer(store), names, #names > 0 and redis.call('HMGET', KEYS[3], unpack(names)) or {} }
+-- Looked at together, since deleted ones may lie between them.
+local MIN_PAGE = 64
+
+local lowest, wanted, names, records = ARGV[2], tonumber(ARGV[4]), {}, {}
+local size = math.max(wanted, MIN_PAGE)
+repeat
+  local page = redis.call('ZRANGEBYLEX', KEYS[2], lowest, ARGV[3], 'LIMIT', 0, size)
+  local found = #page > 0 and redis.call('HMGET', KEYS[3], unpack(page)) or {}
+  for i, name in ipairs(page) do
+    if found[i] ~= '' and #names < wanted then
+      names[#names + 1] = name
+      records[#records + 1] = found[i]
+    end
+    lowest = '(' .. name
+  end
+until #page < size or #names >= wanted
+return { answer(store), names, records }

@@ -1,5 +1,5 @@
--- Records that time passes, so that a clock that goes back is noticed. ARGV: 1 floor, 2 ceiling (or ''), 3 how
--- old a recorded time may be.
+-- Records that time passes, so that a clock that goes back is noticed, and says what is listened to. ARGV: 1 floor,
+-- 2 ceiling (or ''), 3 how old a recorded time may be.
 
 local store, why = current(read_head(), ARGV[1])
 if not store then return why end
@@ -13,4 +13,4 @@ elseif passed - store.last > tonumber(ARGV[3]) then
   store.last = passed
   write_head(store)
 end
-return answer(store)
+return { answer(store), store.listened }

@@ -5,6 +5,8 @@
 mod batches;
 mod clock;
 mod express;
+mod judging;
+mod listening;
 mod nodes;
 mod processes;
 mod reconnect;

@@ -116,7 +116,7 @@ async fn a_server_without_memory_is_full_and_can_still_be_read() {
 #[tokio::test]
 async fn keys_of_another_program_are_left_alone() {
     let server = Redis::start();
-    for key in ["{a}:meta", "{a}:names", "{a}:records"] {
+    for key in ["{a}:meta", "{a}:names", "{a}:records", "{a}:deleted"] {
         server.run(&["SET", key, "theirs"]);
         let (kind, words) = refused(&server.url("a")).await;
         assert_eq!(kind, Kind::Invalid, "{words}");
@@ -134,9 +134,9 @@ async fn keys_of_another_program_are_left_alone() {
 async fn a_store_of_a_newer_version_is_too_new_also_to_those_who_have_it_open() {
     let server = Redis::start();
     let store = RedisStore::open(&server.url("a")).await.unwrap();
-    server.run(&["HSET", "{a}:meta", "format", "3"]);
+    server.run(&["HSET", "{a}:meta", "format", "4"]);
     assert_eq!(refused(&server.url("a")).await.0, Kind::TooNew);
-    set_head(&server, "a", "format", "3");
+    set_head(&server, "a", "format", "4");
     assert_eq!(store.commit(put("x", "1")).await.unwrap_err().kind(), Kind::TooNew);
     assert_eq!(store.now().await.unwrap_err().kind(), Kind::TooNew);
 }
@@ -144,16 +144,18 @@ async fn a_store_of_a_newer_version_is_too_new_also_to_those_who_have_it_open() 
 #[tokio::test]
 async fn a_store_of_an_older_version_is_refused_and_left_alone() {
     let server = Redis::start();
-    server.run(&["HSET", "{a}:meta", "format", "1", "revision", "7"]);
     server.run(&["HSET", "{a}:records", "x", "old"]);
     server.run(&["ZADD", "{a}:names", "0", "x"]);
-    let (kind, words) = refused(&server.url("a")).await;
-    assert_eq!(kind, Kind::Unsupported, "{words}");
-    assert!(words.contains("an older Bellwether made this store (format 1)"), "{words}");
-    assert_eq!(
-        (server.run(&["HLEN", "{a}:meta"]), server.run(&["HLEN", "{a}:records"])),
-        ("2".into(), "1".into())
-    );
+    for format in ["1", "2"] {
+        server.run(&["HSET", "{a}:meta", "format", format, "revision", "7"]);
+        let (kind, words) = refused(&server.url("a")).await;
+        assert_eq!(kind, Kind::Unsupported, "{words}");
+        assert!(words.contains(&format!("an older Bellwether made this store (format {format})")), "{words}");
+        assert_eq!(
+            (server.run(&["HLEN", "{a}:meta"]), server.run(&["HLEN", "{a}:records"])),
+            ("2".into(), "1".into())
+        );
+    }
 }
 
 #[tokio::test]
@@ -192,6 +194,7 @@ async fn a_user_with_too_few_rights_is_unauthorized_and_leaves_nothing_behind() 
     for too_few in [
         &["~{a}:*", "&{a}:*", "+@all", "-info"][..],
         &["~{a}:*", "&{a}:*", "+@all", "-zadd"],
+        &["~{a}:*", "&{a}:*", "+@all", "-lpop"],
         &["~{a}:*", "&{a}:*", "+@all", "-publish"],
         &["~{a}:*", "resetchannels", "+@all"],
         &["~other:*", "&{a}:*", "+@all"],
