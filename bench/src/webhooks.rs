@@ -1,27 +1,24 @@
 //! Deliveries from outside: verified, stored and queued by the real daemon, over HTTP with connections that stay open.
 //!
-//! The clients are part of this process and use the same processors. GitHub signs the body alone, so they sign once and
+//! The clients are one thread of this process and use the same processors. GitHub signs the body alone, so they sign once and
 //! give each delivery an id of its own; the daemon checks the signature of each.
+
+mod clients;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bell_core::work::pause::Extent;
 use bell_store::clock::boottime;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::Sha256;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::bench::Bench;
-use crate::figures::{Spread, ns, per_second};
+use crate::figures::{Spread, per_second};
 use crate::limits;
 use crate::scheduler::fleet::{Project, Up, agent, cpu_seconds};
 use crate::scheduler::program_or_beside;
@@ -123,7 +120,7 @@ fn one(bench: &Bench, program: &Path, clients: usize, request: &Request) -> Resu
     let address = address(&project)?;
     let before = limits::fdatasync(bench, bench.span() / 3)?;
     let (begun, cpu) = (boottime(), cpu_seconds(up.pid())?);
-    let taken = bench.runtime.block_on(all(&address, clients, request, begun + bench.span()))?;
+    let taken = clients::ask(&address, clients, request, begun + bench.span())?;
     let (span, cpu) = (boottime() - begun, cpu_seconds(up.pid())? - cpu);
     let after = limits::fdatasync(bench, bench.span() / 3)?;
     let count = taken.len();
@@ -164,78 +161,6 @@ fn address(project: &Project) -> Result<String> {
     let gateway: Value = serde_json::from_str(&text)?;
     let url = gateway["url"].as_str().context("could not find where the daemon listens")?;
     Ok(url.trim_start_matches("http://").to_owned())
-}
-
-/// How long each took, in nanoseconds.
-async fn all(address: &str, clients: usize, request: &Request, until: Duration) -> Result<Vec<u64>> {
-    let (ids, shared) = (Arc::new(AtomicUsize::new(0)), Arc::new(request.parts()));
-    let tasks: Vec<_> = (0..clients)
-        .map(|_| tokio::spawn(repeat(address.to_owned(), Arc::clone(&shared), Arc::clone(&ids), until)))
-        .collect();
-    let mut taken = Vec::new();
-    for task in tasks {
-        taken.extend(task.await??);
-    }
-    Ok(taken)
-}
-
-/// What a client needs of a request.
-struct Parts {
-    before_id: String,
-    after_id: String,
-    status: &'static [u8],
-}
-
-impl Request {
-    fn parts(&self) -> Parts {
-        Parts { before_id: self.before_id.clone(), after_id: self.after_id.clone(), status: self.status }
-    }
-}
-
-async fn repeat(
-    address: String,
-    parts: Arc<Parts>,
-    ids: Arc<AtomicUsize>,
-    until: Duration,
-) -> Result<Vec<u64>> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let (mut taken, mut request, mut answer) = (Vec::new(), Vec::new(), Vec::with_capacity(4 << 10));
-    let mut begun = boottime();
-    while begun < until {
-        // Random to the store, as GitHub's are.
-        let id = (ids.fetch_add(1, Ordering::Relaxed) as u128)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        request.clear();
-        request.extend_from_slice(parts.before_id.as_bytes());
-        request.extend_from_slice(format!("{id:032x}").as_bytes());
-        request.extend_from_slice(parts.after_id.as_bytes());
-        stream.write_all(&request).await?;
-        read_answer(&mut stream, &mut answer).await?;
-        ensure!(answer.starts_with(parts.status), "refused: {}", String::from_utf8_lossy(&answer));
-        let ended = boottime();
-        taken.push(ns(ended - begun));
-        begun = ended;
-    }
-    Ok(taken)
-}
-
-async fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> Result<()> {
-    answer.clear();
-    while !is_whole(answer)? {
-        if stream.read_buf(answer).await? == 0 {
-            bail!("the daemon hung up: {}", String::from_utf8_lossy(answer));
-        }
-    }
-    Ok(())
-}
-
-fn is_whole(answer: &[u8]) -> Result<bool> {
-    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(false) };
-    let head = std::str::from_utf8(&answer[..end])?.to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    let length: usize = length.context("the answer does not say how long it is")?.trim().parse()?;
-    Ok(answer.len() >= end + 4 + length)
 }
 
 pub(crate) fn table(all: &[Deliveries]) -> Table {
