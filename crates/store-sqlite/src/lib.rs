@@ -8,6 +8,7 @@
 //! | `clock` | the store's clock, the same for every process |
 //! | `records` | the statements over records |
 //! | `writer` | one thread that takes every waiting transaction into one commit |
+//! | `log` | how long the log is, and when it is moved into the file |
 //! | `reader` | one thread that answers reads, so that none waits for a disk |
 //! | `doubt` | what to do when the outcome of a commit is not known |
 //! | `fault` | what SQLite's errors mean to the caller |
@@ -23,6 +24,7 @@ mod clock;
 mod connection;
 mod doubt;
 mod fault;
+mod log;
 mod place;
 mod reader;
 mod records;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bell_store::{Name, Record, Revision, Snapshot, Stamp, Timestamp, Version, Write};
-use rusqlite::{Connection, OptionalExtension, Result, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row};
 
 const READ_META: &str = "SELECT revision, base_ms, last_ms FROM meta";
 
@@ -79,12 +79,6 @@ pub(crate) fn set_meta(connection: &Connection, revision: Revision, now: Timesta
     connection.prepare_cached(SET_META)?.execute((revision, now.as_ms())).map(|_| ())
 }
 
-/// The version of a record; zero if there is none.
-pub(crate) fn version(connection: &Connection, name: &Name) -> Result<Version> {
-    let found = connection.prepare_cached(READ_VERSION)?.query_row([name.as_str()], |row| row.get(0));
-    Ok(found.optional()?.unwrap_or(0))
-}
-
 pub(crate) fn read<'a>(
     connection: &Connection,
     names: impl IntoIterator<Item = &'a Name>,
@@ -118,33 +112,60 @@ pub(crate) fn scan(connection: &Connection, prefix: &str, from: &str, limit: usi
     Ok(page)
 }
 
-pub(crate) fn write(connection: &Connection, name: &Name, write: &Write, revision: Revision) -> Result<()> {
-    let name = name.as_str();
-    let (value, statement) = match write {
-        Write::Put(value, Stamp::New) => (value.as_slice(), PUT_NEW_STAMP),
-        Write::Put(value, Stamp::Keep) => (value.as_slice(), PUT_KEEPING_STAMP),
-        Write::Delete => return delete(connection, name),
-    };
-    let (value, body) = if value.len() > INLINE_BYTES_MAX {
-        (&[][..], Some(connection.prepare_cached(PUT_BODY)?.insert([value])?))
-    } else {
-        (value, None)
-    };
-    let mut put = connection.prepare_cached(statement)?;
-    if put.execute((name, value, body, revision))? == 0 {
-        delete_body(connection, name)?;
-        put.execute((name, value, body, revision))?;
-    }
-    Ok(())
+/// The statements that a commit repeats for each of its records, found once.
+pub(crate) struct Statements<'c> {
+    connection: &'c Connection,
+    read_version: CachedStatement<'c>,
+    put_body: CachedStatement<'c>,
+    put_new_stamp: CachedStatement<'c>,
+    put_keeping_stamp: CachedStatement<'c>,
+    delete: CachedStatement<'c>,
 }
 
-fn delete(connection: &Connection, name: &str) -> Result<()> {
-    let mut delete = connection.prepare_cached(DELETE)?;
-    if delete.execute([name])? == 0 {
-        delete_body(connection, name)?;
-        delete.execute([name])?;
+impl<'c> Statements<'c> {
+    pub(crate) fn of(connection: &'c Connection) -> Result<Self> {
+        Ok(Self {
+            connection,
+            read_version: connection.prepare_cached(READ_VERSION)?,
+            put_body: connection.prepare_cached(PUT_BODY)?,
+            put_new_stamp: connection.prepare_cached(PUT_NEW_STAMP)?,
+            put_keeping_stamp: connection.prepare_cached(PUT_KEEPING_STAMP)?,
+            delete: connection.prepare_cached(DELETE)?,
+        })
     }
-    Ok(())
+
+    /// The version of a record; zero if there is none.
+    pub(crate) fn version(&mut self, name: &Name) -> Result<Version> {
+        let found = self.read_version.query_row([name.as_str()], |row| row.get(0));
+        Ok(found.optional()?.unwrap_or(0))
+    }
+
+    pub(crate) fn write(&mut self, name: &Name, write: &Write, revision: Revision) -> Result<()> {
+        let name = name.as_str();
+        let (value, put) = match write {
+            Write::Put(value, Stamp::New) => (value.as_slice(), &mut self.put_new_stamp),
+            Write::Put(value, Stamp::Keep) => (value.as_slice(), &mut self.put_keeping_stamp),
+            Write::Delete => return self.delete(name),
+        };
+        let (value, body) = if value.len() > INLINE_BYTES_MAX {
+            (&[][..], Some(self.put_body.insert([value])?))
+        } else {
+            (value, None)
+        };
+        if put.execute((name, value, body, revision))? == 0 {
+            delete_body(self.connection, name)?;
+            put.execute((name, value, body, revision))?;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, name: &str) -> Result<()> {
+        if self.delete.execute([name])? == 0 {
+            delete_body(self.connection, name)?;
+            self.delete.execute([name])?;
+        }
+        Ok(())
+    }
 }
 
 /// Few records that have a body are written again, so it is looked for only when it is in the way.

@@ -9,24 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bell_store::doorbell::Doorbell;
 use bell_store::group::Group;
 use bell_store::hub::Hub;
-use bell_store::{Committed, Error, Kind, Outcome, Result, Snapshot, Timestamp, Txn, Write};
+use bell_store::{Committed, Error, Kind, Outcome, Result, Snapshot, Timestamp, Txn};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::clock::StoreClock;
 use crate::doubt::{Doubt, roll_back};
 use crate::fault::Fault;
-use crate::records;
-
-/// Pages written to the log (8 MiB, counted high) after which they are moved into the file.
-/// Seldom enough that a page is moved once for many commits that changed it, often enough that the log stays small: reads
-/// look there first.
-const CHECKPOINT_PAGES: usize = 2_000;
-
-/// Never waits for readers, nor makes anybody wait: what it can't move now is moved the next time.
-const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
-
-const PAGE_BYTES: usize = 4_096;
+use crate::log::Log;
+use crate::records::{self, Statements};
 
 struct Job {
     txn: Txn,
@@ -42,15 +33,16 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(
-        connection: Connection,
+        mut connection: Connection,
         clock: Arc<StoreClock>,
         hub: Arc<Hub>,
         doorbell: Doorbell,
         doubt: Arc<Doubt>,
     ) -> Result<Self> {
+        let log = Log::watch(&mut connection).map_err(|fault| fault.error("watch the log"))?;
         let batches = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&batches);
-        let mut engine = Engine { connection, clock, hub, doorbell, doubt, batches: counted, log_pages: 0 };
+        let mut engine = Engine { connection, clock, hub, doorbell, doubt, batches: counted, log };
         let group =
             Group::start("bell-sqlite-write", move |jobs| engine.run(jobs)).map_err(crate::no_thread)?;
         Ok(Self { group, batches })
@@ -80,8 +72,7 @@ struct Engine {
     doorbell: Doorbell,
     doubt: Arc<Doubt>,
     batches: Arc<AtomicU64>,
-    /// About how many pages went to the log since it was last moved into the file.
-    log_pages: usize,
+    log: Log,
 }
 
 impl Engine {
@@ -92,7 +83,7 @@ impl Engine {
                 for (job, outcome) in jobs.into_iter().zip(outcomes) {
                     let _ = job.answer.send(Ok(outcome));
                 }
-                self.checkpoint_if_due();
+                self.log.move_if_due(&self.connection);
             }
             // A release must not fail because a neighbour's record is too large for what space is left.
             Err(fault) if fault.kind == Kind::Full && jobs.len() > 1 => {
@@ -140,38 +131,18 @@ impl Engine {
     fn announce(&mut self, jobs: &[Job], outcomes: &[Outcome]) {
         let committed =
             jobs.iter().zip(outcomes).filter(|(_, outcome)| matches!(outcome, Outcome::Committed(_)));
-        let written = committed.flat_map(|(job, _)| &job.txn.writes);
-        let pages: usize = written.clone().map(|(_, write)| pages(write)).sum();
-        if pages > 0 {
-            self.log_pages += pages + 1;
+        let mut written = committed.flat_map(|(job, _)| &job.txn.writes).map(|(name, _)| name).peekable();
+        if written.peek().is_some() {
             self.doorbell.ring();
-            self.hub.committed(written.map(|(name, _)| name));
+            self.hub.committed(written);
         }
-    }
-
-    /// Moves the log into the file, after everybody was answered.
-    fn checkpoint_if_due(&mut self) {
-        if self.log_pages < CHECKPOINT_PAGES {
-            return;
-        }
-        self.log_pages = 0;
-        if let Err(error) = self.connection.query_row(CHECKPOINT, [], |_| Ok(())) {
-            tracing::warn!(%error, "the log could not be moved into the file; it grows until it can");
-        }
-    }
-}
-
-/// About how many pages of the log a write takes, counted high.
-fn pages(write: &Write) -> usize {
-    match write {
-        Write::Put(value, _) => 1 + value.len() / PAGE_BYTES,
-        Write::Delete => 1,
     }
 }
 
 /// The jobs of one transaction of the engine, judged one after the other.
 struct Batch<'a> {
     connection: &'a Connection,
+    statements: Statements<'a>,
     revision: u64,
     now: Timestamp,
 }
@@ -180,7 +151,8 @@ impl<'a> Batch<'a> {
     fn judge(connection: &'a Connection, clock: &StoreClock, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
         let meta = records::meta(connection)?;
         clock.follow(meta.base_ms, meta.last);
-        let mut batch = Self { connection, revision: meta.revision, now: clock.now() };
+        let statements = Statements::of(connection)?;
+        let mut batch = Self { connection, statements, revision: meta.revision, now: clock.now() };
         let outcomes = jobs.iter().map(|job| batch.apply(job)).collect::<rusqlite::Result<_>>()?;
         if batch.revision > meta.revision {
             records::set_meta(connection, batch.revision, batch.now)?;
@@ -196,14 +168,14 @@ impl<'a> Batch<'a> {
             self.revision += 1;
         }
         for (name, write) in &job.txn.writes {
-            records::write(self.connection, name, write, self.revision)?;
+            self.statements.write(name, write, self.revision)?;
         }
         Ok(Outcome::Committed(Committed { revision: self.revision, now: self.now }))
     }
 
-    fn expectations_hold(&self, txn: &Txn) -> rusqlite::Result<bool> {
+    fn expectations_hold(&mut self, txn: &Txn) -> rusqlite::Result<bool> {
         for (name, expect) in &txn.expect {
-            if !expect.holds(records::version(self.connection, name)?) {
+            if !expect.holds(self.statements.version(name)?) {
                 return Ok(false);
             }
         }
