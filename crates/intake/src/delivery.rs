@@ -1,5 +1,6 @@
 //! What was sent: headers and bytes, not yet believed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bell_core::work::delivery::MAX_KEPT_BYTES;
@@ -9,20 +10,21 @@ use crate::refused::Refused;
 
 /// A request to a webhook address, as it came. Nothing in it is believed before [`Delivery::verify`].
 #[derive(Clone, Debug)]
-pub struct Delivery {
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
+pub struct Delivery<'a> {
+    headers: Vec<(&'a str, Cow<'a, str>)>,
+    body: Cow<'a, [u8]>,
 }
 
-impl Delivery {
+impl<'a> Delivery<'a> {
     /// A delivery with these headers, several of one name if there were, and the raw bytes of the body.
     ///
     /// # Errors
     /// If it is larger than it may be.
-    pub fn new<'a>(
+    pub fn new(
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-        body: Vec<u8>,
+        body: impl Into<Cow<'a, [u8]>>,
     ) -> Result<Self, Refused> {
+        let body = body.into();
         if body.len() > BODY_BYTES_MAX {
             return Err(Refused::BodyTooLarge { bytes: body.len(), most: BODY_BYTES_MAX });
         }
@@ -33,7 +35,7 @@ impl Delivery {
                 return Err(Refused::HeadersTooLarge);
             }
             // What is no text becomes a text that nothing compares equal to.
-            kept.push((name.to_ascii_lowercase(), String::from_utf8_lossy(value).into_owned()));
+            kept.push((name, String::from_utf8_lossy(value)));
         }
         Ok(Self { headers: kept, body })
     }
@@ -49,8 +51,9 @@ impl Delivery {
             name.eq_ignore_ascii_case("content-type")
                 || speaking.iter().any(|known| known.eq_ignore_ascii_case(name))
         };
-        let headers = self.headers.iter().filter(|(name, _)| speaks(name)).cloned().collect();
-        let body = (self.body.len() <= MAX_KEPT_BYTES).then(|| self.body.as_slice().into());
+        let speaking = self.headers.iter().filter(|(name, _)| speaks(name));
+        let headers = speaking.map(|(name, value)| (name.to_ascii_lowercase(), value.to_string())).collect();
+        let body = (self.body.len() <= MAX_KEPT_BYTES).then(|| Arc::from(&*self.body));
         Kept { headers, body, bytes: self.body.len() }
     }
 
@@ -59,7 +62,7 @@ impl Delivery {
         let mut found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         match (found.next(), found.next()) {
             (_, Some(_)) => Err(Refused::Twice(name.to_owned())),
-            (first, None) => Ok(first.map(|(_, value)| value.as_str())),
+            (first, None) => Ok(first.map(|(_, value)| &**value)),
         }
     }
 
@@ -89,7 +92,7 @@ pub struct Kept {
 mod tests {
     use super::*;
 
-    fn with(headers: &[(&str, &[u8])]) -> Result<Delivery, Refused> {
+    fn with<'a>(headers: &[(&'a str, &'a [u8])]) -> Result<Delivery<'a>, Refused> {
         Delivery::new(headers.iter().copied(), Vec::new())
     }
 
@@ -105,7 +108,8 @@ mod tests {
     fn what_is_too_large_is_refused_by_its_size() {
         let many: Vec<(&str, &[u8])> = vec![("a", b""); HEADERS_MAX + 1];
         assert_eq!(with(&many).unwrap_err().status(), 431);
-        assert_eq!(with(&[("a", &vec![b'x'; HEADER_BYTES_MAX])]).unwrap_err().status(), 431);
+        let long = vec![b'x'; HEADER_BYTES_MAX];
+        assert_eq!(with(&[("a", &long)]).unwrap_err().status(), 431);
         let large = Delivery::new([], vec![0; BODY_BYTES_MAX + 1]);
         assert_eq!(large.unwrap_err().status(), 413);
         assert!(Delivery::new([], vec![0; BODY_BYTES_MAX]).is_ok());

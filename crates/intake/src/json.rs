@@ -1,14 +1,15 @@
 //! Reading bodies: JSON, or a form that holds it, both measured before they are read.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 use crate::delivery::Delivery;
 use crate::limits::{FORM_FIELDS_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX};
+use crate::part::Part;
 use crate::refused::Refused;
 
 /// The body of a delivery. A form is a table of its fields, or what its field `payload` holds: GitHub and Slack put
 /// their JSON there.
-pub(crate) fn body_of(delivery: &Delivery) -> Result<Value, Refused> {
+pub(crate) fn body_of<'a>(delivery: &'a Delivery<'_>) -> Result<Part<'a>, Refused> {
     let content = delivery.header("Content-Type")?.unwrap_or_default();
     if !content.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded") {
         return parse(delivery.body());
@@ -19,15 +20,18 @@ pub(crate) fn body_of(delivery: &Delivery) -> Result<Value, Refused> {
         return Err(Refused::Unreadable(format!("the form has more than {FORM_FIELDS_MAX} fields")));
     }
     match fields.iter().find(|(name, _)| name == "payload") {
-        Some((_, payload)) => parse(payload.as_bytes()),
-        None => Ok(Value::Object(Map::from_iter(
-            fields.into_iter().map(|(name, value)| (name, Value::String(value))),
-        ))),
+        Some((_, payload)) => parse(payload.as_bytes()).map(Part::into_owned),
+        None => Ok(Part::Table(
+            fields
+                .into_iter()
+                .map(|(name, value)| (Cow::Owned(name), Part::Text(Cow::Owned(value))))
+                .collect(),
+        )),
     }
 }
 
 /// Reads JSON that is neither too deep nor of too many values.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Part<'_>, Refused> {
     measure(bytes)?;
     serde_json::from_slice(bytes)
         .map_err(|error| Refused::Unreadable(format!("the body is not JSON: {error}")))
@@ -90,10 +94,10 @@ mod tests {
         assert!(parse(text.as_bytes()).is_ok());
     }
 
-    fn form(body: &[u8]) -> Result<Value, Refused> {
+    fn form(body: &[u8]) -> Result<serde_json::Value, Refused> {
         let headers: [(&str, &[u8]); 1] =
             [("content-type", b"application/x-www-form-urlencoded; charset=utf-8")];
-        body_of(&Delivery::new(headers, body.to_vec())?)
+        body_of(&Delivery::new(headers, body.to_vec())?).map(Part::into_value)
     }
 
     #[test]

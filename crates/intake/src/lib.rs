@@ -26,7 +26,7 @@
 //! | [`rehearse`](mod@rehearse) | a delivery as its source would send it, for trying out filters |
 //! | `source` | one file for each kind of source: its signature and its payloads |
 //! | [`secret`], [`refused`], [`limits`] | what proves a sender; why a delivery is refused; how large it may be |
-//! | `mac`, `window`, `json`, `look` | comparing in constant time, time windows, reading bodies |
+//! | `mac`, `window`, `json`, `part`, `look` | comparing in constant time, time windows, reading bodies |
 
 pub mod delivery;
 pub mod event;
@@ -37,6 +37,7 @@ mod json;
 pub mod limits;
 mod look;
 mod mac;
+mod part;
 pub mod refused;
 pub mod rehearse;
 pub mod secret;

@@ -10,7 +10,7 @@ pub const HEADERS_MAX: usize = 100;
 pub const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Lists and tables inside each other: the deepest payload of GitHub has 8.
 pub const JSON_DEPTH_MAX: usize = 64;
-/// Values in a body. Each takes some hundred bytes of memory once it is read, a push of 2,048 commits has 60,000.
+/// Values in a body. Each takes up to a hundred bytes of memory once it is read, a push of 2,048 commits has 60,000.
 pub const JSON_VALUES_MAX: usize = 500_000;
 /// Fields in a body that is a form: Slack sends a dozen.
 pub const FORM_FIELDS_MAX: usize = 100;

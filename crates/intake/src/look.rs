@@ -2,22 +2,21 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use crate::limits::{ITEM_BYTES_MAX, LIST_MAX, LONG_BYTES_MAX, SHORT_BYTES_MAX};
+use crate::part::Part;
 
 /// A payload to look into. A path is names with dots between them; a number is a place in a list.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a>(pub(crate) &'a Value);
+pub(crate) struct Look<'a>(pub(crate) &'a Part<'a>);
 
 impl<'a> Look<'a> {
     /// What is at this path.
-    pub(crate) fn at(self, path: &str) -> Option<&'a Value> {
-        let step = |value: &'a Value, part: &str| match value {
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-            other => other.get(part),
+    pub(crate) fn at(self, path: &str) -> Option<&'a Part<'a>> {
+        let step = |part: &'a Part<'a>, name: &str| match part {
+            Part::List(parts) => parts.get(name.parse::<usize>().ok()?),
+            other => other.get(name),
         };
-        path.split('.').try_fold(self.0, step).filter(|value| !value.is_null())
+        path.split('.').try_fold(self.0, step).filter(|part| **part != Part::Null)
     }
 
     /// The first of these that has text, in one line.
@@ -38,15 +37,15 @@ impl<'a> Look<'a> {
     /// The first of these that has a number, also as text.
     pub(crate) fn number(self, paths: &[&str]) -> Option<u64> {
         paths.iter().find_map(|path| match self.at(path)? {
-            Value::Number(number) => number.as_u64(),
-            Value::String(text) => text.parse().ok(),
+            Part::Number(number) => number.as_u64(),
+            Part::Text(text) => text.parse().ok(),
             _ => None,
         })
     }
 
     /// The texts of the first of these that is a list, or what its tables have under `key`.
     pub(crate) fn texts(self, paths: &[&str], key: &str) -> Vec<String> {
-        let list = paths.iter().find_map(|path| self.at(path)?.as_array());
+        let list = paths.iter().find_map(|path| self.at(path)?.list());
         let items = list.into_iter().flatten().filter_map(|item| plain(item.get(key).unwrap_or(item)));
         items.map(|text| one_line(&text, ITEM_BYTES_MAX)).take(LIST_MAX).collect()
     }
@@ -54,7 +53,7 @@ impl<'a> Look<'a> {
     /// What is there for the field `name` of a context: a text, a number, or the texts of a list.
     pub(crate) fn values(self, name: &str, path: &str) -> Vec<String> {
         match (self.at(path), name) {
-            (Some(Value::Array(_)), _) => self.texts(&[path], "name"),
+            (Some(Part::List(_)), _) => self.texts(&[path], "name"),
             (Some(_), "body" | "comment") => self.long(&[path]).into_iter().collect(),
             (Some(_), _) => self.text(&[path]).into_iter().collect(),
             (None, _) => Vec::new(),
@@ -62,12 +61,12 @@ impl<'a> Look<'a> {
     }
 }
 
-fn plain(value: &Value) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) => Some(Cow::Borrowed(text)),
-        Value::Number(number) => Some(Cow::Owned(number.to_string())),
-        Value::Bool(value) => Some(Cow::Owned(value.to_string())),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+fn plain<'a>(part: &'a Part<'_>) -> Option<Cow<'a, str>> {
+    match part {
+        Part::Text(text) => Some(Cow::Borrowed(text)),
+        Part::Number(number) => Some(Cow::Owned(number.to_string())),
+        Part::Bool(value) => Some(Cow::Owned(value.to_string())),
+        Part::Null | Part::List(_) | Part::Table(_) => None,
     }
 }
 
@@ -110,11 +109,17 @@ mod tests {
 
     use super::*;
 
+    fn read(text: &str) -> Part<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
     #[test]
     fn the_first_place_that_has_something_counts() {
         let payload =
-            json!({"a": null, "b": {"c": ["x", "y"]}, "n": "42", "empty": "", "l": [{"name": "p"}, "q", 3]});
-        let look = Look(&payload);
+            json!({"a": null, "b": {"c": ["x", "y"]}, "n": "42", "empty": "", "l": [{"name": "p"}, "q", 3]})
+                .to_string();
+        let part = read(&payload);
+        let look = Look(&part);
         assert_eq!(look.text(&["a", "missing.x", "empty", "b.c.1"]).as_deref(), Some("y"));
         assert_eq!(look.text(&["b", "b.c", "b.c.9"]), None);
         assert_eq!(look.number(&["b", "n"]), Some(42));
@@ -123,8 +128,9 @@ mod tests {
 
     #[test]
     fn texts_are_cut_and_have_no_control_characters() {
-        let payload = json!({"t": "a\u{1b}[2Jb\nc", "long": "é".repeat(LONG_BYTES_MAX)});
-        let look = Look(&payload);
+        let payload = json!({"t": "a\u{1b}[2Jb\nc", "long": "é".repeat(LONG_BYTES_MAX)}).to_string();
+        let part = read(&payload);
+        let look = Look(&part);
         assert_eq!(look.text(&["t"]).as_deref(), Some("a [2Jb c"));
         assert_eq!(look.long(&["t"]).as_deref(), Some("a[2Jb\nc"));
         let long = look.long(&["long"]).unwrap();

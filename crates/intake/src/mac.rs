@@ -55,7 +55,8 @@ fn digit(byte: u8) -> Option<u8> {
 
 /// Bytes in hex, in small letters.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
 /// A code in base64, padded, in the one spelling that stands for it.

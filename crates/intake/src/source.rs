@@ -11,15 +11,14 @@ mod standard_webhooks;
 
 use std::collections::BTreeMap;
 
-use bell_core::webhook::Context;
-use bell_core::work::Wall;
-use serde_json::Value;
-
 use crate::delivery::Delivery;
 use crate::event::Answer;
 use crate::look::Look;
+use crate::part::Part;
 use crate::refused::Refused;
 use crate::secret::{Secret, Trust};
+use bell_core::webhook::Context;
+use bell_core::work::Wall;
 
 pub use generic_hmac::{Encoding, HmacScheme};
 
@@ -118,10 +117,10 @@ impl Kind {
 /// What is different from one kind of source to another.
 pub(crate) trait Scheme {
     /// Whether one of the secrets signed the raw bytes, and recently where the signature says when.
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], now: Wall) -> Result<(), Refused>;
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], now: Wall) -> Result<(), Refused>;
 
     /// Whether it was sent recently, where the signed body says when.
-    fn check_body(&self, _body: &Value, _now: Wall) -> Result<(), Refused> {
+    fn check_body(&self, _body: &Part<'_>, _now: Wall) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -129,7 +128,7 @@ pub(crate) trait Scheme {
     fn speaking(&self) -> Vec<&str>;
 
     /// What it says. Called for verified deliveries only.
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused>;
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused>;
 
     /// A delivery as the source would send it, for rehearsals.
     fn sign(&self, draft: Draft<'_>, key: &[u8; 32]) -> Signed;
@@ -180,9 +179,7 @@ impl Signed {
 
 /// The parts of a table that [`Context`] has names for.
 fn by_name(body: Look<'_>, context: &mut Context) {
-    if let Value::Object(fields) = body.0 {
-        for name in Context::NAMES.iter().filter(|name| fields.contains_key(**name)) {
-            context.set(name, body.values(name, name));
-        }
+    for name in Context::NAMES.iter().filter(|name| body.0.get(name).is_some()) {
+        context.set(name, body.values(name, name));
     }
 }

@@ -23,7 +23,7 @@ pub enum Verified {
     Question(Answer),
 }
 
-impl Delivery {
+impl Delivery<'_> {
     /// Whether it is from whom it says, and what it says. `now` is the wall clock's time, for schemes that sign theirs.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Delivery {
         };
         let mut context = mapped(reading.context, &source.fields, Look(&body));
         (context.source, context.kind) = (source.name.clone(), source.kind.word().to_owned());
-        let data = source.kind.is_shapeless().then_some(body).filter(|_| self.is_small());
+        let data = (source.kind.is_shapeless() && self.is_small()).then(|| body.into_value());
         let kept = self.kept(&scheme.speaking());
         Ok(Verified::Event(Box::new(Event::new(id, context, data, reading.answer, kept))))
     }

@@ -24,8 +24,8 @@ fn source(kind: Kind, secrets: &[&str]) -> Source {
     Source::new("there", kind, Trust::Signed(secrets))
 }
 
-fn delivery(headers: &[(&str, &str)], body: &str) -> Delivery {
-    let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+fn delivery<'a>(headers: &[(&'a str, &'a str)], body: &'a str) -> Delivery<'a> {
+    let headers = headers.iter().map(|&(name, value)| (name, value.as_bytes()));
     Delivery::new(headers, body.as_bytes().to_vec()).unwrap()
 }
 
@@ -256,7 +256,8 @@ fn a_generic_source_is_as_its_settings_say() {
     let mut source = source(Kind::Hmac(scheme), &[SECRET]);
     source.fields =
         [("number", "ticket.id"), ("title", "ticket.subject")].map(|(a, b)| (a.into(), b.into())).into();
-    let told = delivery(&[("x-desk-signature", &format!("t={signed}")), ("x-desk-id", "d-1")], &body);
+    let signature = format!("t={signed}");
+    let told = delivery(&[("x-desk-signature", &signature), ("x-desk-id", "d-1")], &body);
     let told = event(told.verify(&source, NOW));
     let context = told.context();
     assert_eq!(

@@ -31,6 +31,7 @@ use axum::routing::post;
 use bell_api::control::deliveries::DeliveryAnswer;
 use bell_api::outcome::Outcome;
 use bell_coord::work::wall_now;
+use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
 use bell_core::work::delivery::DeliveryVerdict;
 use bell_intake::limits::{BODY_BYTES_MAX, UNSIGNED_BODY_BYTES_MAX};
@@ -83,7 +84,7 @@ async fn take(
         return no_such_source().into_response();
     };
     let (word, response) = match judge(&server, &hooks, source, request).await {
-        Ok(told) => told,
+        Ok(answered) => answered,
         Err((word, refusal)) => (word, refusal.into_response()),
     };
     server.metrics().delivered(&source.name, word);
@@ -91,9 +92,9 @@ async fn take(
 }
 
 /// The word for what came of it, and the answer.
-type Told = Result<(&'static str, Response), (&'static str, Refusal)>;
+type Answered = Result<(&'static str, Response), (&'static str, Refusal)>;
 
-async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Request) -> Told {
+async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Request) -> Answered {
     let most = match &source.trust {
         // Whatever it is, it will be refused: it need not be read.
         Trust::Signed(secrets) if secrets.is_empty() => return Err(refused(source, &Refused::NoSecret)),
@@ -102,8 +103,8 @@ async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Re
     };
     let (head, body) = request.into_parts();
     let body = server.webhooks().memory.whole(body, most).await.map_err(|refusal| ("unread", refusal))?;
-    let delivery = delivery(&head.headers, body.bytes).map_err(|why| refused(source, &why))?;
-    let verified = verify(server, hooks, source, delivery).await?;
+    let told = Told { headers: head.headers, body: body.bytes };
+    let verified = verify(server, hooks, source, told).await?;
     drop(body.reserved);
     match verified {
         Verified::Question(answer) => Ok(("question", as_asked(&answer))),
@@ -111,8 +112,17 @@ async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Re
     }
 }
 
-fn delivery(headers: &HeaderMap, body: Vec<u8>) -> Result<Delivery, Refused> {
-    Delivery::new(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())), body)
+/// What was sent, whole.
+struct Told {
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Told {
+    fn verify(&self, source: &Source, now: Wall) -> Result<Verified, Refused> {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        Delivery::new(headers, self.body.as_slice())?.verify(source, now)
+    }
 }
 
 /// Large ones are verified elsewhere, so that they keep nobody waiting.
@@ -120,11 +130,11 @@ async fn verify(
     server: &Server,
     hooks: &Arc<Hooks>,
     source: &Source,
-    delivery: Delivery,
+    told: Told,
 ) -> Result<Verified, (&'static str, Refusal)> {
     let now = wall_now();
-    let verified = if delivery.body().len() <= LIGHT_BYTES {
-        delivery.verify(source, now)
+    let verified = if told.body.len() <= LIGHT_BYTES {
+        told.verify(source, now)
     } else {
         // It is never closed.
         let turn = Arc::clone(&server.webhooks().heavy).acquire_owned().await.ok();
@@ -132,7 +142,7 @@ async fn verify(
         let verified = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let source = hooks.sources.get(&name).ok_or(Refused::NoSecret)?;
-            delivery.verify(source, now)
+            told.verify(source, now)
         });
         verified.await.map_err(|_| ("unavailable", broken()))?
     };
@@ -140,7 +150,7 @@ async fn verify(
 }
 
 /// Answered once it is stored, with the jobs that came of it.
-async fn store(server: &Server, hooks: &Hooks, event: &Event) -> Told {
+async fn store(server: &Server, hooks: &Hooks, event: &Event) -> Answered {
     let (source, delivery) = (event.context().source.as_str(), event.id().as_str());
     let told = server.control().tell(hooks, event, None).await;
     let received = told.map_err(|refused| ("unavailable", Refusal::of(*refused.0)))?;

@@ -29,7 +29,7 @@ pub(super) fn public_key(secret: &Secret) -> Option<VerifyingKey> {
 }
 
 impl Scheme for Discord {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
         let keys: Vec<VerifyingKey> = secrets.iter().filter_map(public_key).collect();
         if keys.is_empty() {
             return Err(Refused::NoSecret);
@@ -47,7 +47,7 @@ impl Scheme for Discord {
         Vec::new()
     }
 
-    fn read(&self, _: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, _: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let kind = body.number(&["type"]).ok_or(Refused::Missing("type"))?;
         // An event has a version, an interaction a token; both count their types from the question.
         let is_event = body.at("event").is_some() || (body.at("token").is_none() && kind == 0);

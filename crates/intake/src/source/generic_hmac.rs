@@ -67,7 +67,7 @@ impl HmacScheme {
 }
 
 impl Scheme for HmacScheme {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
         let given = self.decode(delivery.signature(&self.header)?).ok_or(Refused::Forged)?;
         let keys = secrets.iter().map(Secret::bytes);
         if is_made_by(keys, &[delivery.body()], &[given]) { Ok(()) } else { Err(Refused::Forged) }
@@ -77,7 +77,7 @@ impl Scheme for HmacScheme {
         [&self.id_header, &self.event_header].into_iter().filter_map(Option::as_deref).collect()
     }
 
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let header = |name: &Option<String>| match name {
             Some(name) => delivery.header(name).map(|value| value.map(str::to_owned)),
             None => Ok(None),

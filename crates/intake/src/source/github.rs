@@ -21,7 +21,7 @@ const PREFIX: &str = "sha256=";
 pub(super) struct Github;
 
 impl Scheme for Github {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
         let given = delivery.signature(SIGNATURE)?.strip_prefix(PREFIX).and_then(from_hex);
         let given = given.ok_or(Refused::Forged)?;
         let keys = secrets.iter().map(Secret::bytes);
@@ -32,7 +32,7 @@ impl Scheme for Github {
         vec![EVENT, DELIVERY]
     }
 
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let event = delivery.required(EVENT)?.to_owned();
         let id = delivery.header(DELIVERY)?.map(str::to_owned);
         Ok(Reading { id, context: context(event, body), ..Reading::default() }.into_read())

@@ -10,6 +10,7 @@ use super::{Draft, Read, Reading, Scheme, Signed};
 use crate::delivery::Delivery;
 use crate::look::Look;
 use crate::mac::{code, from_hex, is_made_by, to_hex};
+use crate::part::Part;
 use crate::refused::Refused;
 use crate::secret::Secret;
 use crate::window;
@@ -25,14 +26,14 @@ const WINDOW: Duration = Duration::from_secs(60);
 pub(super) struct Linear;
 
 impl Scheme for Linear {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
         let given = from_hex(delivery.signature(SIGNATURE)?).ok_or(Refused::Forged)?;
         let keys = secrets.iter().map(Secret::bytes);
         if is_made_by(keys, &[delivery.body()], &[given]) { Ok(()) } else { Err(Refused::Forged) }
     }
 
-    fn check_body(&self, body: &Value, now: Wall) -> Result<(), Refused> {
-        let sent = body.get(TIME).and_then(Value::as_u64).ok_or(Refused::Stale(WINDOW))?;
+    fn check_body(&self, body: &Part<'_>, now: Wall) -> Result<(), Refused> {
+        let sent = body.get(TIME).and_then(Part::as_u64).ok_or(Refused::Stale(WINDOW))?;
         window::check(Wall(sent), now, WINDOW)
     }
 
@@ -40,7 +41,7 @@ impl Scheme for Linear {
         vec![EVENT, DELIVERY]
     }
 
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let event = body.text(&["type"]).or(delivery.header(EVENT)?.map(str::to_owned));
         let id = delivery.header(DELIVERY)?.map(str::to_owned);
         let context = Context {

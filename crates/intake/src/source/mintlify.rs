@@ -17,7 +17,7 @@ const SIGNATURE: &str = "X-Mintlify-Signature";
 pub(super) struct Mintlify;
 
 impl Scheme for Mintlify {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
         let given = delivery.signature(SIGNATURE)?;
         let given = from_hex(given.strip_prefix("sha256=").unwrap_or(given)).ok_or(Refused::Forged)?;
         let keys = secrets.iter().map(Secret::bytes);
@@ -28,7 +28,7 @@ impl Scheme for Mintlify {
         Vec::new()
     }
 
-    fn read(&self, _: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, _: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let context = Context {
             event: body.text(&["event", "type"]).unwrap_or_else(|| "build".to_owned()),
             action: body.text(&["action", "status"]),

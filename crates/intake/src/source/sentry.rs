@@ -17,7 +17,7 @@ const REQUEST: &str = "Request-ID";
 pub(super) struct Sentry;
 
 impl Scheme for Sentry {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], _: Wall) -> Result<(), Refused> {
         let given = from_hex(delivery.signature(SIGNATURE)?).ok_or(Refused::Forged)?;
         let keys = secrets.iter().map(Secret::bytes);
         if is_made_by(keys, &[delivery.body()], &[given]) { Ok(()) } else { Err(Refused::Forged) }
@@ -27,7 +27,7 @@ impl Scheme for Sentry {
         vec![RESOURCE, REQUEST]
     }
 
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let event = delivery.required(RESOURCE)?.to_owned();
         let id = delivery.header(REQUEST)?.map(str::to_owned);
         let assignee = body.text(&["data.issue.assignedTo.email", "data.issue.assignedTo.name"]);

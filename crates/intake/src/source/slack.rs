@@ -22,7 +22,7 @@ const VERSION: &str = "v0";
 pub(super) struct Slack;
 
 impl Scheme for Slack {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
         let time = delivery.signature(TIME)?;
         let given = delivery.signature(SIGNATURE)?.strip_prefix("v0=").and_then(from_hex);
         let given = given.ok_or(Refused::Forged)?;
@@ -37,7 +37,7 @@ impl Scheme for Slack {
         Vec::new()
     }
 
-    fn read(&self, _: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, _: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let reading = match body.text(&["type"]).as_deref() {
             Some("url_verification") => {
                 let challenge = body.text(&["challenge"]).ok_or(Refused::Missing("challenge"))?;

@@ -29,7 +29,7 @@ pub(super) fn key(secret: &Secret) -> Option<Vec<u8>> {
 }
 
 impl Scheme for StandardWebhooks {
-    fn check(&self, delivery: &Delivery, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
+    fn check(&self, delivery: &Delivery<'_>, secrets: &[Secret], now: Wall) -> Result<(), Refused> {
         let keys: Vec<Vec<u8>> = secrets.iter().filter_map(key).collect();
         if keys.is_empty() {
             return Err(Refused::NoSecret);
@@ -48,7 +48,7 @@ impl Scheme for StandardWebhooks {
         vec![ID]
     }
 
-    fn read(&self, delivery: &Delivery, body: Look<'_>) -> Result<Read, Refused> {
+    fn read(&self, delivery: &Delivery<'_>, body: Look<'_>) -> Result<Read, Refused> {
         let mut context = Context::default();
         if let Some(data) = body.at("data") {
             by_name(Look(data), &mut context);
