@@ -46,7 +46,7 @@ struct Wanted<'a> {
     agent: &'a AgentName,
     matched: bool,
     /// One filter that matches is enough.
-    filters: Vec<Verdict>,
+    filters: Vec<Verdict<'a>>,
 }
 
 #[derive(Serialize)]
@@ -219,7 +219,7 @@ fn lines(answer: &Answer<'_>) -> String {
     for agent in &answer.agents {
         lines.push(format!("{}: {}", agent.agent, yes_or_no(agent.matched)));
         for (at, filter) in agent.filters.iter().enumerate() {
-            let reason = |check: &Check| format!("{} {check}", if check.passed { '+' } else { '-' });
+            let reason = |check: &Check<'_>| format!("{} {check}", if check.passed { '+' } else { '-' });
             lines.extend(filter_lines(at, filter.matched, filter.checks.iter().map(reason)));
         }
     }

@@ -1,5 +1,7 @@
 //! What was told from outside: looking at it, and telling it again.
 
+use std::sync::Arc;
+
 use bell_api::control::deliveries::{
     DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryRow, DeliveryShown, RedeliverRequest,
 };
@@ -29,7 +31,7 @@ impl Control {
     pub async fn deliveries(&self, query: &DeliveriesQuery) -> Result<DeliveriesAnswer, Refused> {
         let limit = usize::try_from(query.limit.unwrap_or(ROWS).min(ROWS_MAX)).unwrap_or(usize::MAX);
         let is_wanted = |delivery: &Delivery| {
-            let of = |source: &String| *source == delivery.key.source;
+            let of = |source: &String| **source == *delivery.key.source;
             query.source.as_ref().is_none_or(of)
                 && query.verdict.is_none_or(|verdict| DeliveryVerdict::from(verdict) == delivery.verdict())
         };
@@ -70,8 +72,8 @@ impl Control {
         let (hooks, _) = hooks(&self.folder, &self.loaded(), &variable);
         let event = again(&hooks, &stored)?;
         let by = who.words(request.by.as_deref());
-        tracing::info!(source = stored.key.source, delivery = id, by, "delivery told again");
-        let replay = Replay { of: stored.key.id.clone(), by };
+        tracing::info!(source = &*stored.key.source, delivery = id, by, "delivery told again");
+        let replay = Replay { of: stored.key.id.to_string(), by };
         let received = self.tell(&hooks, &event, Some(replay)).await?;
         // Deliveries that come together share a commit, so the record of who asked follows it.
         let on = format!("{}/{}", stored.key.source, stored.key.id);
@@ -91,7 +93,7 @@ impl Control {
         replay: Option<Replay>,
     ) -> Result<Received, Refused> {
         let mut receipt = hooks.receipt(event, wall_now(), new_job);
-        receipt.delivery.replay = replay;
+        Arc::make_mut(&mut receipt.delivery).replay = replay;
         Ok(self.coord.receive(receipt).await?)
     }
 
@@ -105,7 +107,7 @@ impl Control {
         let mut found = Vec::new();
         if is_id(id) && sources.iter().all(|source| is_id(source)) {
             for source in sources {
-                let key = DeliveryKey { source: source.to_owned(), id: id.to_owned() };
+                let key = DeliveryKey { source: source.into(), id: id.into() };
                 found.extend(self.coord.delivery(&key).await?);
             }
         }
@@ -135,7 +137,7 @@ fn is_id(text: &str) -> bool {
 /// A stored delivery as an event, under a new id.
 fn again(hooks: &Hooks, stored: &Delivery) -> Result<Event, Refused> {
     let name = &stored.key.source;
-    let source = hooks.sources.get(name).ok_or_else(|| {
+    let source = hooks.sources.get(&**name).ok_or_else(|| {
         Refused::new(
             Outcome::NotFound,
             format!("could not tell it again: config.toml has no webhook source called {name:?} any more"),

@@ -84,26 +84,27 @@ fn agent() -> AgentName {
 }
 
 fn receipt(number: usize) -> Receipt {
-    let key = DeliveryKey { source: "hub".to_owned(), id: format!("d-{number}") };
+    let key = DeliveryKey { source: "hub".into(), id: format!("d-{number}").into() };
     let trigger = Trigger::Webhook { source: key.source.clone(), delivery: key.id.clone() };
     let filters = vec![Judgement { matched: true, reasons: Vec::new() }];
     let spec = JobSpec { agent: agent(), trigger, rules: Rules::default() };
     let at = wall_now();
+    let id = new_job();
     let delivery = Delivery {
         key,
         at,
         event: "issues".to_owned(),
         action: None,
         place: None,
-        agents: vec![Judged { agent: agent(), filters, job: None }],
+        agents: vec![Judged { agent: agent(), filters, job: Some(id.clone()) }],
         unlisted: 0,
         replay: None,
         headers: Vec::new(),
         bytes: 2,
         body: Some(b"{}".as_slice().into()),
     };
-    let offer = Offer { id: new_job(), spec, payload: "{}".to_owned(), once: None, at };
-    Receipt { delivery, offers: vec![(offer, ROOM)] }
+    let offer = Offer { id, spec, payload: "{}".to_owned(), once: None, at };
+    Receipt { delivery: Arc::new(delivery), offers: vec![(offer, ROOM)] }
 }
 
 type Answers = JoinSet<std::result::Result<Received, Denied>>;

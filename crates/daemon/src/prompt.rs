@@ -16,8 +16,8 @@ pub(crate) fn context(job: &Job, payload: &str) -> Value {
     context.insert("trigger".to_owned(), Value::from(trigger.kind()));
     match trigger {
         Trigger::Webhook { source, delivery } => {
-            context.insert("source".to_owned(), Value::from(source.as_str()));
-            context.insert("delivery".to_owned(), Value::from(delivery.as_str()));
+            context.insert("source".to_owned(), Value::from(&**source));
+            context.insert("delivery".to_owned(), Value::from(&**delivery));
         }
         Trigger::Call { caller, .. } => {
             context.insert("caller".to_owned(), Value::from(caller.as_str()));

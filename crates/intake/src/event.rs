@@ -64,7 +64,7 @@ impl Event {
     }
 
     /// Whether it is what a filter wants, and why or why not.
-    pub fn matches(&self, filter: &Filter) -> Verdict {
+    pub fn matches<'a>(&'a self, filter: &'a Filter) -> Verdict<'a> {
         matches(&self.context, filter)
     }
 

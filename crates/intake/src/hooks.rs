@@ -1,6 +1,7 @@
 //! Which sources there are, and which agents want what: everything that is needed to make jobs of an event.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bell_core::webhook::{Check, Filter, Verdict};
 use bell_core::work::Wall;
@@ -42,7 +43,7 @@ pub struct Looked<'a> {
     /// The agent.
     pub subscriber: &'a Subscriber,
     /// What came of each filter, in their order.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Verdict<'a>>,
 }
 
 impl Looked<'_> {
@@ -54,11 +55,11 @@ impl Looked<'_> {
 
 impl Hooks {
     /// Which of the agents that listen to its source want an event, and why or why not.
-    pub fn look(&self, event: &Event) -> Vec<Looked<'_>> {
+    pub fn look<'a>(&'a self, event: &'a Event) -> Vec<Looked<'a>> {
         let source = &event.context().source;
         let listens =
             |subscriber: &&Subscriber| subscriber.filters.iter().any(|filter| filter.source == *source);
-        let look = |subscriber| Looked { subscriber, verdicts: verdicts(subscriber, event) };
+        let look = |subscriber: &'a Subscriber| Looked { subscriber, verdicts: verdicts(subscriber, event) };
         self.agents.iter().filter(listens).map(look).collect()
     }
 
@@ -71,20 +72,22 @@ impl Hooks {
         let (context, kept) = (event.context(), event.kept());
         let (mut agents, mut offers, mut unlisted) = (Vec::new(), Vec::new(), 0);
         let (mut unwanted, mut room) = (0, REASON_BYTES_MAX);
+        let key = DeliveryKey { source: context.source.as_str().into(), id: event.id().as_str().into() };
         for looked in self.look(event) {
-            if looked.matched() {
-                offers.push((offer(looked.subscriber, event, at, new_job()), looked.subscriber.room));
+            let job = looked.matched().then(&mut new_job);
+            if let Some(job) = job.clone() {
+                offers.push((offer(looked.subscriber, event, &key, at, job), looked.subscriber.room));
             } else if unwanted == MAX_UNWANTED || room == 0 {
                 unlisted += 1;
                 continue;
             } else {
                 unwanted += 1;
             }
-            agents.push(judged(&looked, &mut room));
+            agents.push(judged(&looked, job, &mut room));
         }
         let place = [&context.repo, &context.project, &context.channel].into_iter().flatten().next().cloned();
         let delivery = Delivery {
-            key: DeliveryKey { source: context.source.clone(), id: event.id().as_str().to_owned() },
+            key,
             at,
             event: context.event.clone(),
             action: context.action.clone(),
@@ -96,24 +99,23 @@ impl Hooks {
             bytes: kept.bytes,
             body: kept.body.clone(),
         };
-        Receipt { delivery, offers }
+        Receipt { delivery: Arc::new(delivery), offers }
     }
 }
 
-fn verdicts(subscriber: &Subscriber, event: &Event) -> Vec<Verdict> {
+fn verdicts<'a>(subscriber: &'a Subscriber, event: &'a Event) -> Vec<Verdict<'a>> {
     subscriber.filters.iter().map(|filter| event.matches(filter)).collect()
 }
 
-fn offer(subscriber: &Subscriber, event: &Event, at: Wall, id: JobId) -> Offer {
-    let (source, delivery) = (event.context().source.clone(), event.id().as_str().to_owned());
-    let trigger = Trigger::Webhook { source, delivery };
+fn offer(subscriber: &Subscriber, event: &Event, key: &DeliveryKey, at: Wall, id: JobId) -> Offer {
+    let trigger = Trigger::Webhook { source: Arc::clone(&key.source), delivery: Arc::clone(&key.id) };
     let spec = JobSpec { agent: subscriber.agent.clone(), trigger, rules: subscriber.rules.clone() };
     Offer { id, spec, payload: event.payload(), once: None, at }
 }
 
-/// The reasons of an agent, as far as there is room for them.
-fn judged(looked: &Looked<'_>, room: &mut usize) -> Judged {
-    let mut reason = |check: &Check| {
+/// The job of an agent if it wants one, and its reasons as far as there is room for them.
+fn judged(looked: &Looked<'_>, job: Option<JobId>, room: &mut usize) -> Judged {
+    let mut reason = |check: &Check<'_>| {
         let text = format!("{} {check}", if check.passed { '+' } else { '-' });
         let fits = text.len() <= *room;
         *room = if fits { *room - text.len() } else { 0 };
@@ -123,7 +125,7 @@ fn judged(looked: &Looked<'_>, room: &mut usize) -> Judged {
         matched: verdict.matched,
         reasons: verdict.checks.iter().filter_map(&mut reason).collect(),
     });
-    Judged { agent: looked.subscriber.agent.clone(), filters: filters.collect(), job: None }
+    Judged { agent: looked.subscriber.agent.clone(), filters: filters.collect(), job }
 }
 
 #[cfg(test)]

@@ -59,8 +59,8 @@ fn offer(agent: &Agent, process: &Process) -> Offer {
     let (trigger, once) = if process.chance.one_in(2) {
         (Trigger::Manual { by: None }, None)
     } else {
-        let source = "github".to_owned();
-        (Trigger::Webhook { source, delivery: delivery.clone() }, Some(format!("github-{delivery}")))
+        let (source, once) = ("github".into(), format!("github-{delivery}"));
+        (Trigger::Webhook { source, delivery: delivery.into() }, Some(once))
     };
     let spec = JobSpec { agent: agent.name.clone(), trigger, rules: rules(agent) };
     Offer { id: new_job(), spec, payload: "{}".to_owned(), once, at: wall_now() }

@@ -132,8 +132,8 @@ impl DeliveryRow {
         let jobs = delivery.jobs().map(|(agent, job)| MadeJob { agent: agent.clone(), job: job.clone() });
         Self {
             at_ms: delivery.at.0,
-            source: delivery.key.source.clone(),
-            delivery: delivery.key.id.clone(),
+            source: delivery.key.source.to_string(),
+            delivery: delivery.key.id.to_string(),
             event: delivery.event.clone(),
             action: delivery.action.clone(),
             place: delivery.place.clone(),

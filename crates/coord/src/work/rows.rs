@@ -1,6 +1,8 @@
 //! Records of the work as they are stored: JSON, but for what came from outside, which is kept as it came: what came with a
 //! trigger, and the body of a delivery behind its line of JSON.
 
+use std::sync::Arc;
+
 use bell_core::work::delivery::Delivery;
 use bell_core::work::row::{Row, RowId};
 use bell_store::{Error, Kind, Name};
@@ -8,6 +10,9 @@ use bell_store::{Error, Kind, Name};
 use crate::denied::Denied;
 use crate::load::decode as json;
 use crate::transact::encode as to_json;
+
+/// Bytes that a delivery that one agent wants takes beside its body, nearly always.
+const DELIVERY_BYTES: usize = 768;
 
 pub(crate) fn decode(id: &RowId, name: &Name, value: &[u8]) -> Result<Row, Error> {
     Ok(match id {
@@ -22,7 +27,7 @@ pub(crate) fn decode(id: &RowId, name: &Name, value: &[u8]) -> Result<Row, Error
         RowId::Delay(..) => Row::Delay(json(name, value)?),
         RowId::Undone(..) => Row::Undone(json(name, value)?),
         RowId::History(..) => Row::History(json(name, value)?),
-        RowId::Delivery(..) => Row::Delivery(Box::new(delivery(name, value)?)),
+        RowId::Delivery(..) => Row::Delivery(Arc::new(delivery(name, value)?)),
         RowId::Seen(_) => Row::Seen(json(name, value)?),
     })
 }
@@ -55,11 +60,17 @@ pub(crate) fn encode(row: &Row) -> Result<Vec<u8>, Denied> {
         Row::Undone(undone) => to_json(undone),
         Row::History(event) => to_json(event),
         Row::Delivery(delivery) => {
-            let mut value = to_json(delivery)?;
+            let body = delivery.body.as_deref().unwrap_or_default();
+            let mut value = Vec::with_capacity(DELIVERY_BYTES + body.len());
+            serde_json::to_writer(&mut value, delivery).map_err(unwritten)?;
             value.push(b'\n');
-            value.extend_from_slice(delivery.body.as_deref().unwrap_or_default());
+            value.extend_from_slice(body);
             Ok(value)
         }
         Row::Seen(seen) => to_json(seen),
     }
+}
+
+fn unwritten(error: serde_json::Error) -> Denied {
+    Error::new(Kind::Invalid, "encode a record").because(error).into()
 }

@@ -1,5 +1,7 @@
 //! What is known about a delivery, in the same words for every source.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::field::Field;
@@ -153,14 +155,14 @@ impl Context {
     }
 
     /// What a filter on this field looks at: one value, several, or none.
-    pub fn values(&self, field: Field) -> Vec<String> {
+    pub fn values(&self, field: Field) -> Vec<Cow<'_, str>> {
         match field {
-            Field::Source => vec![self.source.clone()],
-            Field::Events => vec![self.event.clone()],
-            Field::Labels => self.labels.clone(),
-            Field::Assignees if self.assignees.is_empty() => self.assignee.iter().cloned().collect(),
-            Field::Assignees => self.assignees.clone(),
-            Field::Numbers => self.number.iter().map(u64::to_string).collect(),
+            Field::Source => vec![Cow::Borrowed(&self.source)],
+            Field::Events => vec![Cow::Borrowed(&self.event)],
+            Field::Labels => borrowed(&self.labels),
+            Field::Assignees if self.assignees.is_empty() => borrowed(self.assignee.as_slice()),
+            Field::Assignees => borrowed(&self.assignees),
+            Field::Numbers => self.number.iter().map(|number| Cow::Owned(number.to_string())).collect(),
             Field::Actions
             | Field::Repos
             | Field::Organizations
@@ -174,7 +176,7 @@ impl Context {
             | Field::Branches
             | Field::Bases
             | Field::Tags
-            | Field::Conclusions => self.text(field).iter().cloned().collect(),
+            | Field::Conclusions => borrowed(self.text(field).as_slice()),
         }
     }
 
@@ -197,6 +199,10 @@ impl Context {
             Field::Source | Field::Events | Field::Labels | Field::Assignees | Field::Numbers => &None,
         }
     }
+}
+
+fn borrowed(texts: &[String]) -> Vec<Cow<'_, str>> {
+    texts.iter().map(|text| Cow::Borrowed(text.as_str())).collect()
 }
 
 #[cfg(test)]

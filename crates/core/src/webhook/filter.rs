@@ -1,5 +1,6 @@
 //! What somebody wants to hear of: values of one field are alternatives, and all fields must match.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -75,8 +76,14 @@ impl Pattern {
         if field.minds_case() {
             return is_like(wanted, value);
         }
-        is_like(&wanted.to_lowercase(), &value.to_lowercase())
+        is_like(&folded(wanted), &folded(value))
     }
+}
+
+/// The text in small letters. Most are so already, and need no copy.
+fn folded(text: &str) -> Cow<'_, str> {
+    let is_small = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
+    if text.bytes().all(is_small) { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }
 
 /// Each text between two stars is looked for behind the one before: no step is taken twice.
@@ -143,6 +150,7 @@ mod tests {
         let pattern = Pattern::parse("Main").unwrap();
         assert!(pattern.names(Field::Labels, "main"));
         assert!(!pattern.names(Field::Branches, "main"));
+        assert!(Pattern::parse("ÄRGER*").unwrap().names(Field::Labels, "ärgerlich"));
     }
 
     #[test]

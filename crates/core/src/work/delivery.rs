@@ -19,14 +19,14 @@ pub const MAX_KEPT_BYTES: usize = 256 << 10;
 /// Agents whose reasons are kept beside those that want it: enough to find out why the one that was meant does not.
 pub const MAX_UNWANTED: usize = 50;
 
-/// Names a delivery: the same id of the same source again is the same delivery again.
+/// Names a delivery: the same id of the same source again is the same delivery again. A copy shares the texts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct DeliveryKey {
     /// The name of the source in the settings.
-    pub source: String,
+    pub source: Arc<str>,
     /// The id that the source gave, or the digest of the body.
     #[serde(rename = "delivery")]
-    pub id: String,
+    pub id: Arc<str>,
 }
 
 /// A source has no slash in its name, so no two of these are one text.
@@ -156,6 +156,26 @@ impl Delivery {
     /// The jobs that were made of it, by agent.
     pub fn jobs(&self) -> impl Iterator<Item = (&AgentName, &JobId)> {
         self.agents.iter().filter_map(|agent| Some((&agent.agent, agent.job.as_ref()?)))
+    }
+
+    /// The job that an agent got of it.
+    pub fn job_of(&self, agent: &AgentName) -> Option<&JobId> {
+        self.jobs().find(|(of, _)| *of == agent).map(|(_, job)| job)
+    }
+
+    /// What was known, judged as it is told now: an agent may want it by now, and another may be gone that has a job of
+    /// it. Agents `without` a job got none, whatever is told.
+    pub(super) fn as_known(&self, known: Option<&Self>, without: &[AgentName]) -> Self {
+        let told = self.agents.iter().cloned().map(|judged| {
+            let before = known.and_then(|known| known.job_of(&judged.agent)).cloned();
+            let now = judged.job.filter(|_| !without.contains(&judged.agent));
+            Judged { job: before.or(now), ..judged }
+        });
+        let is_told = |agent: &AgentName| self.agents.iter().any(|judged| judged.agent == *agent);
+        let gone = known.into_iter().flat_map(|known| &known.agents);
+        let gone = gone.filter(|old| old.job.is_some() && !is_told(&old.agent)).cloned();
+        let agents = told.chain(gone).collect();
+        Self { agents, unlisted: self.unlisted, ..known.unwrap_or(self).clone() }
     }
 }
 

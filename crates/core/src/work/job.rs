@@ -44,9 +44,9 @@ pub enum Trigger {
     /// Somebody outside told.
     Webhook {
         /// Who: the name of the source in the configuration.
-        source: String,
+        source: Arc<str>,
         /// Which telling of theirs.
-        delivery: String,
+        delivery: Arc<str>,
     },
     /// Another agent asked.
     Call {

@@ -1,9 +1,10 @@
 //! Taking a delivery on: its record and the jobs that come of it, together and once.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 use super::accept::{Accepted, MAX_CHANGES, Offer, Room};
-use super::delivery::{Delivery, DeliveryKey, DeliveryVerdict, Judged};
+use super::delivery::{Delivery, DeliveryKey, DeliveryVerdict};
 use super::job::JobId;
 use super::row::RowId;
 use super::{Wall, agent::AgentName};
@@ -12,8 +13,8 @@ use crate::view::{Changes, Decided, Draft, View};
 /// A delivery to take on.
 #[derive(Clone, Debug)]
 pub struct Receipt {
-    /// What came, with every agent's judgement and no job yet.
-    pub delivery: Delivery,
+    /// What came, with every agent's judgement, and as if every job had been made: mostly it is stored just so.
+    pub delivery: Arc<Delivery>,
     /// A job for each agent that wants it, and the room of its queue. That it is made once is the delivery's promise, so
     /// nothing else need lead to it only.
     pub offers: Vec<(Offer, Room)>,
@@ -105,37 +106,32 @@ impl Draft<'_> {
             return Ok(None);
         }
         let is_new = known.as_ref().is_none_or(|known| known.at == told.at);
-        let mut record = known.clone().map_or_else(|| told.clone(), |known| merged(known, told));
-        let (mut full, mut is_whole) = (Vec::new(), true);
-        for (offer, room) in &receipt.offers {
+        let has_job = |agent: &AgentName| known.as_ref().is_some_and(|known| known.job_of(agent).is_some());
+        let (mut full, mut left) = (Vec::new(), Vec::new());
+        for (offer, room) in receipt.offers.iter().filter(|(offer, _)| !has_job(&offer.spec.agent)) {
             let agent = &offer.spec.agent;
-            let Some(at) = record.agents.iter().position(|judged| judged.agent == *agent) else { continue };
-            if record.agents[at].job.is_some() {
-                continue;
-            }
-            if !commit.takes(self.changed_rows(), 2 + MORE, offer.payload.len()) {
-                is_whole = false;
-                break;
-            }
-            match self.queue(offer, *room)? {
-                Accepted::Full => full.push(agent.clone()),
-                Accepted::Queued { .. } | Accepted::Duplicate(_) => {
-                    record.agents[at].job = Some(offer.id.clone())
-                }
+            if !left.is_empty() || !commit.takes(self.changed_rows(), 2 + MORE, offer.payload.len()) {
+                left.push(agent.clone());
+            } else if self.queue(offer, *room)? == Accepted::Full {
+                full.push(agent.clone());
             }
         }
+        let record = match &known {
+            None if full.is_empty() && left.is_empty() => Arc::clone(told),
+            _ => Arc::new(told.as_known(known.as_deref(), &[full.as_slice(), &left].concat())),
+        };
         let answer = answer(receipt, &record, full, is_new);
         if known.as_ref() != Some(&record) {
             self.put(&told.key, Seen(record.at));
             self.put(&(record.at, record.key.clone()), record);
         }
-        Ok(is_whole.then_some(answer))
+        Ok(left.is_empty().then_some(answer))
     }
 
     /// The record of a delivery that came before.
-    fn known_delivery(&self, key: &DeliveryKey) -> Decided<Option<Delivery>> {
+    fn known_delivery(&self, key: &DeliveryKey) -> Decided<Option<Arc<Delivery>>> {
         let Some(Seen(at)) = self.get::<Seen>(key)?.copied() else { return Ok(None) };
-        Ok(self.get::<Delivery>(&(at, key.clone()))?.cloned())
+        Ok(self.get::<Arc<Delivery>>(&(at, key.clone()))?.cloned())
     }
 }
 
@@ -151,16 +147,6 @@ fn weight(delivery: &Delivery) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Seen(pub Wall);
-
-/// What is known, judged as it is now: an agent may want it by now, and another may be gone that has a job of it.
-fn merged(known: Delivery, told: &Delivery) -> Delivery {
-    let job_of = |agent: &AgentName| known.jobs().find(|(of, _)| *of == agent).map(|(_, job)| job.clone());
-    let mut agents: Vec<Judged> =
-        told.agents.iter().map(|judged| Judged { job: job_of(&judged.agent), ..judged.clone() }).collect();
-    let is_told = |agent: &AgentName| told.agents.iter().any(|judged| judged.agent == *agent);
-    agents.extend(known.agents.iter().filter(|old| old.job.is_some() && !is_told(&old.agent)).cloned());
-    Delivery { agents, unlisted: told.unlisted, ..known }
-}
 
 fn answer(receipt: &Receipt, record: &Delivery, full: Vec<AgentName>, is_new: bool) -> Received {
     let jobs: Vec<(AgentName, JobId)> =

@@ -1,5 +1,7 @@
 //! Which records of the work there are, and how a decision gets at them by type.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Wall;
@@ -70,7 +72,7 @@ pub enum Row {
     /// See [`RowId::History`].
     History(Event),
     /// See [`RowId::Delivery`].
-    Delivery(Box<Delivery>),
+    Delivery(Arc<Delivery>),
     /// See [`RowId::Seen`].
     Seen(Seen),
 }
@@ -199,8 +201,8 @@ typed!(Run, RunId, |id| RowId::Run(id.clone()));
 typed!(Fire, (AgentName, Wall), |at| RowId::Fire(at.0.clone(), at.1));
 typed!(Seen, DeliveryKey, |key| RowId::Seen(key.clone()));
 
-/// As those above, in a box: it is much larger than the others.
-impl Typed for Delivery {
+/// As those above, shared: it is much larger than the others, and stays as it was told.
+impl Typed for Arc<Delivery> {
     type Id = (Wall, DeliveryKey);
     fn row_id(id: &Self::Id) -> RowId {
         RowId::Delivery(id.0, id.1.clone())
@@ -209,7 +211,7 @@ impl Typed for Delivery {
         if let Row::Delivery(record) = row { Some(record) } else { None }
     }
     fn into_row(self) -> Row {
-        Row::Delivery(Box::new(self))
+        Row::Delivery(self)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What senders are promised of deliveries, one sentence each.
 
-use bell_core::work::accept::{Overflow, Room};
+use std::sync::Arc;
+
+use bell_core::work::accept::{Offer, Overflow, Room};
 use bell_core::work::delivery::DeliveryVerdict::{Duplicate, Full, Queued, Unmatched};
 use bell_core::work::delivery::{Delivery, DeliveryKey, Judged, Judgement};
 use bell_core::work::job::{JobId, Trigger};
@@ -14,25 +16,28 @@ const WIDE: Room = Room { size: 1_000, overflow: Overflow::Reject };
 const OPS: usize = 125;
 
 fn receipt(desk: &mut Desk, id: &str, agents: &[&str], room: Room) -> Receipt {
-    let key = DeliveryKey { source: "hub".to_owned(), id: id.to_owned() };
+    let key = DeliveryKey { source: "hub".into(), id: id.into() };
     let trigger = Trigger::Webhook { source: key.source.clone(), delivery: key.id.clone() };
     let matched = || vec![Judgement { matched: true, reasons: vec!["+ source: hub".to_owned()] }];
-    let judged = |name: &&str| Judged { agent: agent(name), filters: matched(), job: None };
+    let offers: Vec<_> = agents.iter().map(|name| (desk.offer(name, trigger.clone()), room)).collect();
+    let judged = |(offer, _): &(Offer, Room)| {
+        let (agent, job) = (offer.spec.agent.clone(), Some(offer.id.clone()));
+        Judged { agent, filters: matched(), job }
+    };
     let delivery = Delivery {
         key,
         at: wall(1_000),
         event: "issues".to_owned(),
         action: None,
         place: None,
-        agents: agents.iter().map(judged).collect(),
+        agents: offers.iter().map(judged).collect(),
         unlisted: 0,
         replay: None,
         headers: Vec::new(),
         bytes: 2,
         body: Some(b"{}".as_slice().into()),
     };
-    let offers = agents.iter().map(|name| (desk.offer(name, trigger.clone()), room)).collect();
-    Receipt { delivery, offers }
+    Receipt { delivery: Arc::new(delivery), offers }
 }
 
 fn jobs(desk: &Desk) -> Vec<JobId> {
@@ -43,7 +48,7 @@ fn jobs(desk: &Desk) -> Vec<JobId> {
 fn record(desk: &Desk) -> Delivery {
     let rows = desk.rows().into_values();
     let mut records =
-        rows.filter_map(|row| if let Row::Delivery(record) = row { Some(*record) } else { None });
+        rows.filter_map(|row| if let Row::Delivery(record) = row { Some((*record).clone()) } else { None });
     records.next().unwrap()
 }
 

@@ -73,7 +73,7 @@ fn told(trigger: &Trigger) -> Vec<(&'static str, String)> {
     let mut told = vec![("bell.trigger", trigger.kind().to_owned())];
     match trigger {
         Trigger::Webhook { source, delivery } => {
-            told.extend([("bell.source", source.clone()), ("bell.delivery", delivery.clone())]);
+            told.extend([("bell.source", source.to_string()), ("bell.delivery", delivery.to_string())]);
         }
         Trigger::Call { caller, .. } => told.push(("bell.caller", caller.to_string())),
         Trigger::Cron { .. } | Trigger::Manual { .. } => {}
