@@ -24,6 +24,7 @@ mod authority;
 mod canonical;
 mod error;
 mod percent;
+mod plain;
 mod visible;
 
 use std::fmt;
@@ -45,14 +46,7 @@ pub struct Key(Arc<str>);
 impl Key {
     /// Reads any spelling of a key.
     pub fn parse(given: &str) -> Result<Self, KeyError> {
-        check_length(given)?;
-        visible::check_text(given)?;
-        let (scheme, rest) = split_scheme(given)?;
-        let letters = percent::read(rest, scheme.len() + 1)?;
-        visible::check_decoded(&letters)?;
-        let text = canonical::text(&scheme.to_ascii_lowercase(), &letters)?;
-        check_length(&text)?;
-        Ok(Self(text.into()))
+        if plain::is_canonical(given) { Ok(Self(given.into())) } else { Ok(Self(settle(given)?.into())) }
     }
 
     /// The canonical text.
@@ -64,6 +58,18 @@ impl Key {
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
+}
+
+/// The canonical text of any spelling.
+fn settle(given: &str) -> Result<String, KeyError> {
+    check_length(given)?;
+    visible::check_text(given)?;
+    let (scheme, rest) = split_scheme(given)?;
+    let letters = percent::read(rest, scheme.len() + 1)?;
+    visible::check_decoded(&letters)?;
+    let text = canonical::text(&scheme.to_ascii_lowercase(), &letters)?;
+    check_length(&text)?;
+    Ok(text)
 }
 
 fn check_length(text: &str) -> Result<(), KeyError> {
@@ -106,7 +112,86 @@ impl Serialize for Key {
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = String::deserialize(deserializer)?;
-        Self::parse(&given).map_err(|error| de::Error::custom(format_args!("could not {error}")))
+        deserializer.deserialize_str(AnySpelling)
+    }
+}
+
+struct AnySpelling;
+
+impl de::Visitor<'_> for AnySpelling {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: de::Error>(self, given: &str) -> Result<Key, E> {
+        Key::parse(given).map_err(|error| E::custom(format_args!("could not {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Everything that canonical text and other text differ in, and a letter.
+    const TELLING: [&str; 16] =
+        ["a", "B", "0", "-", "~", ".", "/", ":", "@", "%41", "%2F", "?", "#", "!", "é", " "];
+
+    /// What a text may begin with.
+    const BEGINNINGS: [&str; 9] =
+        ["", "x:", "X:", "x:/", "x://", "x://h", "x://h/a", "file://localhost", "http://h:8"];
+
+    #[track_caller]
+    fn is_left_as_it_is(text: &str) {
+        if plain::is_canonical(text) {
+            assert_eq!(settle(text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn what_is_taken_for_canonical_is_what_any_spelling_of_it_becomes() {
+        let mut texts: Vec<String> = BEGINNINGS.map(str::to_owned).into();
+        for _ in 0..4 {
+            texts.iter().for_each(|text| is_left_as_it_is(text));
+            let longer = texts.iter().flat_map(|text| TELLING.map(|piece| format!("{text}{piece}")));
+            texts = longer.collect();
+        }
+        texts.iter().for_each(|text| is_left_as_it_is(text));
+    }
+
+    #[test]
+    fn keys_as_people_write_them_are_known_at_a_glance() {
+        let keys =
+            ["deploy://api-prod", "file:///srv/index", "job:nightly", "git+ssh://h.example/a//b/c.git"];
+        for key in keys {
+            assert!(plain::is_canonical(key), "{key}");
+        }
+        let longest = format!("x:{}", "a".repeat(KEY_BYTES_MAX - 2));
+        assert!(plain::is_canonical(&longest) && !plain::is_canonical(&format!("{longest}a")));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_is_taken_for_canonical_is(
+            beginning in prop::sample::select(BEGINNINGS.to_vec()),
+            pieces in prop::collection::vec(prop_oneof![
+                9 => prop::sample::select(TELLING.to_vec()).prop_map(str::to_owned),
+                1 => any::<char>().prop_map(String::from),
+            ], 0..12),
+        ) {
+            is_left_as_it_is(&format!("{beginning}{}", pieces.concat()));
+        }
+
+        #[test]
+        fn what_any_text_becomes_is_not_changed_by_a_second_reading(given in "[a-z]{1,3}:(//)?[!-~]{1,20}") {
+            if let Ok(text) = settle(&given) {
+                prop_assert_eq!(Key::parse(&text).map(|key| key.as_str().to_owned()), Ok(text));
+            }
+        }
     }
 }

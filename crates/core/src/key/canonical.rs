@@ -82,6 +82,11 @@ fn opaque(path: &[Letter]) -> String {
     percent::write(path, stands_in_path).trim_end_matches('/').to_owned()
 }
 
+/// Whether a byte of a path is written as it is.
+pub(super) fn stands_in_any_path(byte: u8) -> bool {
+    percent::is_unreserved(byte) || stands_in_path(byte)
+}
+
 fn stands_in_path(byte: u8) -> bool {
     percent::is_sub_delimiter(byte) || matches!(byte, b':' | b'@' | b'/')
 }
