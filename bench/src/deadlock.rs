@@ -14,7 +14,7 @@ use bell_core::key::Key;
 use bell_core::lock::{Fence, Holder, Lock, Mode, Ttl, Waiter};
 use bell_core::session::{Identity, RequestId, Secret, Session, SessionId, Wait};
 use bell_core::time::Timestamp;
-use bell_core::view::View;
+use bell_core::view::{Seen, View};
 use bell_store::clock::boottime;
 use bell_store::layers::{Metered, Op};
 use bell_store::memory::Memory;
@@ -181,8 +181,8 @@ impl Scene {
     fn view(&self) -> View {
         View {
             now: Timestamp::from_ms(1_000),
-            locks: self.locks.iter().map(|(key, lock)| (key.clone(), Some(lock.clone()))).collect(),
-            sessions: self.sessions.iter().map(|(id, session)| (id.clone(), Some(session.clone()))).collect(),
+            locks: self.locks.iter().map(seen).collect(),
+            sessions: self.sessions.iter().map(seen).collect(),
             ..View::default()
         }
     }
@@ -202,6 +202,10 @@ impl Scene {
         }
         Ok(())
     }
+}
+
+fn seen<Id: Clone, T: Clone>((id, record): (&Id, &T)) -> (Id, Seen<T>) {
+    (id.clone(), Some(Arc::new(record.clone())).into())
 }
 
 fn far_ahead() -> Timestamp {

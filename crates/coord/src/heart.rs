@@ -3,6 +3,7 @@
 //! An attended session beats every 5 s from the keeper's thread and ends with its last owner handle. It
 //! reads its own record whenever somebody else writes to it, so a broken lock is known at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::end::{Heard, heartbeat};
@@ -69,13 +70,13 @@ impl Coord {
             Keep::Detached | Keep::Elsewhere => None,
         };
         let mut guess = Loaded::guess();
-        owner.assume(self, &mut guess);
+        owner.assume(&mut guess);
         let done = self.transact(guess, |view| heartbeat(view, owner.id(), ttl)).await?;
-        owner.learn(self, &done);
+        owner.learn(&done);
         match done.answer {
             Heard::Alive(revoked) => {
                 owner.trust_from(done.sent);
-                owner.revoke(revoked);
+                owner.revoke(&revoked);
                 Ok(())
             }
             Heard::Ended => {
@@ -91,7 +92,7 @@ impl Coord {
         let snapshot = self.store().read(std::slice::from_ref(&name)).await?;
         self.clock().told(snapshot.now);
         if let Some(record) = snapshot.records.get(&name) {
-            owner.saw(decode(&name, &record.value)?, record.version);
+            owner.saw(Arc::new(decode(&name, &record.value)?), record.version);
         } else {
             owner.mark_ended();
         }

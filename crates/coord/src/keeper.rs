@@ -76,26 +76,32 @@ fn start() -> mpsc::UnboundedSender<Task> {
     tasks
 }
 
-/// Gives back what a request got if its caller goes away before it is answered.
-pub(crate) struct Abandon {
-    request: Option<(Coord, Session, RequestId, Vec<Key>)>,
+/// A request under way. If its caller goes away before it is over, what it got is given back.
+pub(crate) struct Pending<'a> {
+    coord: &'a Coord,
+    session: &'a Session,
+    pub(crate) command: Acquire,
+    is_over: bool,
 }
 
-impl Abandon {
-    pub(crate) fn on_drop(coord: &Coord, session: &Session, command: &Acquire) -> Self {
-        let request = (coord.clone(), session.clone(), command.request.clone(), command.keys.clone());
-        Self { request: Some(request) }
+impl<'a> Pending<'a> {
+    pub(crate) fn new(coord: &'a Coord, session: &'a Session, command: Acquire) -> Self {
+        Self { coord, session, command, is_over: false }
     }
 
     /// The caller has got an answer.
-    pub(crate) fn disarm(mut self) {
-        self.request = None;
+    pub(crate) fn answered(mut self) {
+        self.is_over = true;
     }
 }
 
-impl Drop for Abandon {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        let Some((coord, session, request, keys)) = self.request.take() else { return };
+        if self.is_over {
+            return;
+        }
+        let (coord, session) = (self.coord.clone(), self.session.clone());
+        let (request, keys) = (self.command.request.clone(), std::mem::take(&mut self.command.keys));
         run(async move {
             if let Err(error) = give_back(&coord, &session, &request, &keys).await {
                 tracing::warn!(%error, session = %session.id(), "could not give back what a dropped request got");

@@ -13,6 +13,7 @@
 //! | [`keys`] | API keys: who may look at a fleet, and steer it |
 //! | [`logins`] | what a browser shows instead of a key |
 //! | `load`, `transact` | the loop: load, decide, commit, again |
+//! | `demand` | what a decision asks of the store |
 //! | [`session`] | a session as its owner has it |
 //! | [`locking`] | acquire, renew, release, break, end |
 //! | [`waiting`] | in a queue until it is one's turn |
@@ -27,6 +28,7 @@
 
 pub mod audit;
 mod clock;
+mod demand;
 pub mod denied;
 mod fresh;
 mod heart;
@@ -52,6 +54,7 @@ use std::time::Duration;
 use bell_core::audit::Act;
 use bell_store::Store;
 use bell_store::clock::boottime;
+use tokio::sync::Semaphore;
 
 pub use denied::Denied;
 pub use locking::{Ask, Broken, Lease};
@@ -78,6 +81,8 @@ struct Inner {
     swept_ms: AtomicU64,
     gathering: Gathering,
     arrivals: Arrivals,
+    /// Turns to look at queues.
+    looking: Semaphore,
 }
 
 impl Coord {
@@ -104,7 +109,8 @@ impl Coord {
 
     fn in_space(store: Arc<dyn Store>, space: Space) -> Self {
         let (clock, gathering, arrivals) = (StoreClock::default(), Gathering::default(), Arrivals::default());
-        let inner = Inner { store, space, clock, swept_ms: AtomicU64::new(now_ms()), gathering, arrivals };
+        let (swept_ms, looking) = (AtomicU64::new(now_ms()), Semaphore::new(waiting::MAX_LOOKING));
+        let inner = Inner { store, space, clock, swept_ms, gathering, arrivals, looking };
         Self { inner: Arc::new(inner), act: None }
     }
 

@@ -1,27 +1,27 @@
 //! Bringing records into a view.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::lock::Lock;
 use bell_core::session::{Session as Record, SessionId};
 use bell_core::time::Version;
-use bell_core::view::{Missing, View};
+use bell_core::view::{Missing, Seen, View};
 use bell_core::work::row::{Row, RowId};
 use bell_store::clock::boottime;
 use bell_store::info::Limits;
-use bell_store::{Error, Expect, Kind, Name, Snapshot};
+use bell_store::{Error, Kind, Name, Record as Stored, Snapshot};
 
 use crate::Coord;
 use crate::denied::Denied;
 use crate::work::rows;
 
-/// Records that were loaded for a decision, with their versions.
+/// Records that were loaded for a decision.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) view: View,
-    pub(crate) versions: BTreeMap<Name, Version>,
     /// Something in the view was assumed rather than read. Only a commit, or a read, proves it.
     pub(crate) guessed: bool,
     /// On this machine's boot clock, before the request left that brought the time of the view. A lease that is found
@@ -39,33 +39,26 @@ impl Loaded {
     }
 
     /// Assumes a lock; `None`: free.
-    pub(crate) fn assume_lock(&mut self, coord: &Coord, key: &Key, known: Option<(Lock, Version)>) {
-        let (lock, version) = known.map_or((None, 0), |(lock, version)| (Some(lock), version));
-        self.versions.insert(coord.space().lock(key), version);
-        self.view.locks.insert(key.clone(), lock);
+    pub(crate) fn assume_lock(&mut self, key: &Key, known: Option<(Arc<Lock>, Version)>) {
+        self.view.locks.insert(key.clone(), Seen::known(known));
     }
 
     /// Assumes a session; `None`: not stored yet.
-    pub(crate) fn assume_session(&mut self, coord: &Coord, id: &SessionId, known: Option<(Record, Version)>) {
-        let (session, version) = known.map_or((None, 0), |(session, version)| (Some(session), version));
-        self.versions.insert(coord.space().session(id), version);
-        self.view.sessions.insert(id.clone(), session);
+    pub(crate) fn assume_session(&mut self, id: &SessionId, known: Option<(Arc<Record>, Version)>) {
+        self.view.sessions.insert(id.clone(), Seen::known(known));
     }
 
     /// Assumes a record of the work; `None`: there is none.
-    pub(crate) fn assume_row(&mut self, coord: &Coord, id: &RowId, known: Option<(Row, Version)>) {
-        let (row, version) = known.map_or((None, 0), |(row, version)| (Some(row), version));
-        self.versions.insert(coord.space().row(id), version);
-        self.view.rows.insert(id.clone(), row);
+    pub(crate) fn assume_row(&mut self, id: RowId, known: Option<(Row, Version)>) {
+        let known = known.map(|(row, version)| (Arc::new(row), version));
+        self.view.rows.insert(id, Seen::known(known));
     }
 
-    pub(crate) fn version(&self, name: &Name) -> Version {
-        self.versions.get(name).copied().unwrap_or(0)
-    }
-
-    /// That a record is as it was seen.
-    pub(crate) fn expected(&self, name: &Name) -> (Name, Expect) {
-        (name.clone(), Expect::seen(self.version(name)))
+    /// The versions of everything in the view, in one order as long as nothing is added to it.
+    pub(crate) fn versions(&self) -> Vec<Version> {
+        let locks = self.view.locks.values().map(|seen| seen.version);
+        let sessions = self.view.sessions.values().map(|seen| seen.version);
+        locks.chain(sessions).chain(self.view.rows.values().map(|seen| seen.version)).collect()
     }
 
     /// Everything in the view.
@@ -78,10 +71,10 @@ impl Loaded {
     /// What a search for cycles will ask for next, judging by what it has just got.
     fn next_hop(&self, got: &Missing) -> Missing {
         let mut next = Missing::default();
-        for lock in got.locks.iter().filter_map(|key| self.view.locks.get(key)?.as_ref()) {
+        for lock in got.locks.iter().filter_map(|key| self.view.locks.get(key)?.get()) {
             next.sessions.extend(lock.holders.iter().map(|holder| holder.session.clone()));
         }
-        for session in got.sessions.iter().filter_map(|id| self.view.sessions.get(id)?.as_ref()) {
+        for session in got.sessions.iter().filter_map(|id| self.view.sessions.get(id)?.get()) {
             next.locks.extend(session.waits.iter().flat_map(|wait| wait.keys.iter().cloned()));
         }
         next.locks.retain(|key| !self.view.locks.contains_key(key));
@@ -171,10 +164,8 @@ impl Coord {
         for key in &wanted.locks {
             let name = self.space().lock(key);
             let record = snapshot.records.get(&name);
-            let lock = record.map(|r| decode::<Lock>(&name, &r.value)).transpose()?;
-            let lock = lock.zip(record).map(|(lock, record)| lock.stamped(record.stamp));
-            loaded.view.locks.insert(key.clone(), lock);
-            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+            let lock = record.map(|r| Ok(decode::<Lock>(&name, &r.value)?.stamped(r.stamp)));
+            loaded.view.locks.insert(key.clone(), seen(record, lock)?);
         }
         let notices_death = self.store().info().notices_death;
         for id in &wanted.sessions {
@@ -184,18 +175,22 @@ impl Coord {
             if notices_death && session.is_some() && self.store().presence().is_gone(id.as_str()) {
                 loaded.view.gone.insert(id.clone());
             }
-            loaded.view.sessions.insert(id.clone(), session);
-            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+            loaded.view.sessions.insert(id.clone(), seen(record, session.map(Ok))?);
         }
         for id in &wanted.rows {
             let name = self.space().row(id);
             let record = snapshot.records.get(&name);
-            let row = record.map(|r| rows::decode(id, &name, &r.value)).transpose()?;
-            loaded.view.rows.insert(id.clone(), row);
-            loaded.versions.insert(name, record.map_or(0, |record| record.version));
+            let row = record.map(|r| rows::decode(id, &name, &r.value));
+            loaded.view.rows.insert(id.clone(), seen(record, row)?);
         }
         Ok(())
     }
+}
+
+/// A record as it was read and decoded.
+fn seen<T>(record: Option<&Stored>, decoded: Option<Result<T, Error>>) -> Result<Seen<T>, Error> {
+    let version = record.map_or(0, |record| record.version);
+    Ok(Seen { record: decoded.transpose()?.map(Arc::new), version })
 }
 
 pub(crate) fn decode<T: serde::de::DeserializeOwned>(name: &Name, value: &[u8]) -> Result<T, Error> {

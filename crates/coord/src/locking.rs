@@ -1,9 +1,10 @@
 //! Taking, keeping and giving back locks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::acquire::{
-    self, Acquire, Acquired, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
+    self, Acquire, Acquired, Busy, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
 };
 use bell_core::deadlock::refused_afterwards;
 use bell_core::end;
@@ -17,7 +18,7 @@ use bell_store::clock::boottime;
 
 use crate::Coord;
 use crate::denied::Denied;
-use crate::keeper::Abandon;
+use crate::keeper::Pending;
 use crate::load::Loaded;
 use crate::session::{Session, new_request};
 use crate::tally;
@@ -94,7 +95,7 @@ pub struct Lease {
     /// On this machine's boot clock: when the holder must stop relying on it.
     pub deadline: Duration,
     /// The record as last known, so that renewal and release need no read.
-    known: Option<(Lock, Version)>,
+    known: Option<(Arc<Lock>, Version)>,
 }
 
 impl Lease {
@@ -122,6 +123,15 @@ pub struct Broken {
     pub holders: Vec<PublicHolder>,
     /// Every later grant of the key has a fence above this. `None`: nothing was done.
     pub fence: Option<Fence>,
+}
+
+/// What comes of asking once.
+enum Asked {
+    Granted(Vec<Lease>),
+    /// It is in the queue, behind these.
+    Queued(Box<Busy>),
+    /// What stood in the way has changed.
+    Again,
 }
 
 impl Coord {
@@ -164,14 +174,13 @@ impl Coord {
         began: Duration,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<Vec<Lease>>, Denied> {
-        let command = self.command(owner, ask).await?;
-        let abandoned = Abandon::on_drop(self, owner, &command);
+        let mut pending = Pending::new(self, owner, self.command(owner, ask).await?);
         let outcome = tokio::select! {
             biased;
-            outcome = self.acquire_or_queue(owner, &command, began + ask.wait) => outcome.map(Some),
+            outcome = self.acquire_or_queue(owner, &mut pending.command, began + ask.wait) => outcome.map(Some),
             () = stop => Ok(None),
         };
-        abandoned.disarm();
+        pending.answered();
         outcome
     }
 
@@ -194,39 +203,54 @@ impl Coord {
         })
     }
 
-    pub(crate) async fn acquire_or_queue(
+    async fn acquire_or_queue(
         &self,
         owner: &Session,
-        command: &Acquire,
+        command: &mut Acquire,
         give_up: Duration,
     ) -> Result<Vec<Lease>, Denied> {
-        let mut guess = Loaded::guess();
-        owner.assume(self, &mut guess);
-        for key in &command.keys {
-            guess.assume_lock(self, key, None);
-        }
-        let decide = |view: &View| acquire::acquire(view, command);
-        // In a box, as whatever else it takes to decide: whoever waits afterwards is not to keep room for it.
-        let done = Box::pin(self.transact(guess, decide)).await?;
-        owner.learn(self, &done);
-        match &done.answer {
-            Acquired::Granted(leases) => Ok(self.grants(&done, leases)),
-            Acquired::Busy(busy) => Err(Denied::Busy(Box::new(busy.clone()))),
-            Acquired::Queued(busy) => {
-                let (busy, partial) = (busy.clone(), done.partial);
-                // Whoever waits keeps nothing of the queue: it may be a thousand long.
-                drop(done);
-                if partial {
-                    Box::pin(self.leave_if_refused(owner, command)).await?;
+        loop {
+            // In a box, as whatever else it takes to decide: whoever waits afterwards is not to keep room for it.
+            match Box::pin(self.ask_once(owner, command)).await? {
+                Asked::Granted(leases) => return Ok(leases),
+                Asked::Queued(busy) => {
+                    // Its session has been stored. If it ends now, nothing may bring it back.
+                    command.new_session = None;
+                    if let Some(leases) = self.wait_for_turn(owner, command, give_up, busy).await? {
+                        return Ok(leases);
+                    }
                 }
-                self.wait_for_turn(owner, command, give_up, busy).await
+                Asked::Again => {}
             }
-            Acquired::Deadlock(_) => Box::pin(self.confirm_deadlock(owner, command, give_up, done)).await,
+        }
+    }
+
+    /// Decides a request on the guess that its keys are free.
+    async fn ask_once(&self, owner: &Session, command: &Acquire) -> Result<Asked, Denied> {
+        let mut guess = Loaded::guess();
+        owner.assume(&mut guess);
+        for key in &command.keys {
+            guess.assume_lock(key, None);
+        }
+        let done = self.transact(guess, |view| acquire::acquire(view, command)).await?;
+        owner.learn(&done);
+        match done.answer {
+            Acquired::Granted(ref leases) => Ok(Asked::Granted(self.grants(&done, leases))),
+            Acquired::Busy(busy) => Err(Denied::Busy(Box::new(busy))),
+            Acquired::Queued(busy) => {
+                // What is needed of it now is read again.
+                drop(done.loaded);
+                if done.partial {
+                    self.leave_if_refused(owner, command).await?;
+                }
+                Ok(Asked::Queued(Box::new(busy)))
+            }
+            Acquired::Deadlock(_) => self.confirm_deadlock(command, done.loaded).await,
             Acquired::SessionEnded => {
                 owner.mark_ended();
                 Err(Denied::Lost("the session has ended".to_owned()))
             }
-            Acquired::Again => Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
+            Acquired::Again => Ok(Asked::Again),
             Acquired::Upgrade(key) => Err(Denied::Invalid(format!(
                 "{key} is held shared by this session: release it before taking it exclusively"
             ))),
@@ -234,17 +258,10 @@ impl Coord {
     }
 
     /// The cycle was seen in several reads; only one that exists at one moment is a reason to refuse.
-    async fn confirm_deadlock(
-        &self,
-        owner: &Session,
-        command: &Acquire,
-        give_up: Duration,
-        done: Done<Acquired>,
-    ) -> Result<Vec<Lease>, Denied> {
-        let decide = |view: &View| acquire::acquire(view, command);
-        match self.confirm(done.loaded, decide).await? {
+    async fn confirm_deadlock(&self, command: &Acquire, seen: Loaded) -> Result<Asked, Denied> {
+        match self.confirm(seen, |view: &View| acquire::acquire(view, command)).await? {
             (Acquired::Deadlock(cycle), _) => Err(Denied::Deadlock(cycle)),
-            _ => Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
+            _ => Ok(Asked::Again),
         }
     }
 
@@ -298,11 +315,11 @@ impl Coord {
         key: &Key,
         fence: Option<Fence>,
         ttl: Option<Ttl>,
-        known: Option<(Lock, Version)>,
+        known: Option<(Arc<Lock>, Version)>,
     ) -> Result<Lease, Denied> {
         let view = self.view_of(owner, key, known);
         let done = self.transact(view, |view| keep::renew(view, owner.id(), key, fence, ttl)).await?;
-        owner.learn(self, &done);
+        owner.learn(&done);
         match &done.answer {
             Kept::Renewed(lease) => {
                 let lease = lease.clone();
@@ -348,11 +365,11 @@ impl Coord {
         owner: &Session,
         key: &Key,
         fence: Option<Fence>,
-        known: Option<(Lock, Version)>,
+        known: Option<(Arc<Lock>, Version)>,
     ) -> Result<(), Denied> {
         let mut view = known.as_ref().map_or_else(Loaded::default, |_| Loaded::guess());
         if known.is_some() {
-            view.assume_lock(self, key, known);
+            view.assume_lock(key, known);
         }
         let done = self.transact(view, |view| keep::release(view, owner.id(), key, fence)).await?;
         match done.answer {
@@ -373,7 +390,7 @@ impl Coord {
     ) -> Result<Option<Vec<Lease>>, Denied> {
         let decide = |view: &View| keep::leave(view, owner.id(), request, keys);
         let done = self.transact(Loaded::default(), decide).await?;
-        owner.learn(self, &done);
+        owner.learn(&done);
         Ok(match &done.answer {
             Left::Granted(leases) => Some(self.grants(&done, leases)),
             Left::Gone => None,
@@ -416,13 +433,13 @@ impl Coord {
         Ok(Broken { holders, fence })
     }
 
-    fn view_of(&self, owner: &Session, key: &Key, known: Option<(Lock, Version)>) -> Loaded {
+    fn view_of(&self, owner: &Session, key: &Key, known: Option<(Arc<Lock>, Version)>) -> Loaded {
         if known.is_none() {
             return Loaded::default();
         }
         let mut guess = Loaded::guess();
-        owner.assume(self, &mut guess);
-        guess.assume_lock(self, key, known);
+        owner.assume(&mut guess);
+        guess.assume_lock(key, known);
         guess
     }
 
@@ -431,8 +448,7 @@ impl Coord {
     }
 
     fn grant<A>(&self, done: &Done<A>, lease: &Granted) -> Lease {
-        let lock = done.loaded.view.locks.get(&lease.key).cloned().flatten().unwrap_or_default();
-        let version = done.loaded.version(&self.space().lock(&lease.key));
+        let seen = done.loaded.view.locks.get(&lease.key);
         let revision = done.committed.map_or(0, |committed| committed.revision);
         let left = lease.expires.since(done.loaded.view.now);
         // From before the request left, and never longer than the ttl: the store counts at least as long.
@@ -445,7 +461,7 @@ impl Coord {
             held: done.loaded.view.now.since(lease.since),
             already_held: lease.already_held,
             deadline,
-            known: Some((lock, version)),
+            known: seen.and_then(|seen| Some((seen.record.clone()?, seen.version))),
         }
     }
 }

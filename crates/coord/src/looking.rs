@@ -3,7 +3,7 @@
 use bell_core::inspect::{LockState, inspect};
 use bell_core::key::Key;
 use bell_core::time::Revision;
-use bell_core::view::{Changes, Missing, View};
+use bell_core::view::{Changes, Missing, Seen, View};
 use bell_store::{Name, Snapshot, Watch};
 
 use crate::Coord;
@@ -70,7 +70,7 @@ impl Coord {
         let locks = Missing { locks: keys.iter().cloned().collect(), ..Missing::default() };
         self.take_in(&mut loaded, &locks, page)?;
         let mut sessions = Missing::default();
-        for lock in loaded.view.locks.values().flatten() {
+        for lock in loaded.view.locks.values().filter_map(Seen::get) {
             sessions.sessions.extend(lock.holders.iter().map(|holder| holder.session.clone()));
             sessions.sessions.extend(lock.queue.iter().map(|waiter| waiter.session.clone()));
         }

@@ -4,6 +4,7 @@
 //! Nothing of it is kept in memory that the store does not have, so a process that serves it may die: the next one proves
 //! the token and goes on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::end::{Heard, heartbeat, prolong};
@@ -43,7 +44,7 @@ impl Coord {
         match self.store().commit(txn).await? {
             Outcome::Committed(committed) => {
                 self.clock().told(committed.now);
-                owner.saw(record, committed.revision);
+                owner.saw(Arc::new(record), committed.revision);
                 Ok(owner)
             }
             Outcome::Conflict(_) => Err(Denied::Invalid("the name of the session is taken".to_owned())),
@@ -72,9 +73,9 @@ impl Coord {
         // What nobody keeps alive stays so: its leases stand for themselves.
         let ttl = owner.record().and_then(|record| record.expires.map(|_| record.ttl()));
         let mut guess = Loaded::guess();
-        owner.assume(self, &mut guess);
+        owner.assume(&mut guess);
         let done = self.transact(guess, |view| heartbeat(view, owner.id(), ttl)).await?;
-        owner.learn(self, &done);
+        owner.learn(&done);
         match done.answer {
             Heard::Alive(revoked) => Ok(revoked),
             Heard::Ended => {
@@ -91,9 +92,9 @@ impl Coord {
     /// [`Denied::Lost`] if the session has ended.
     pub async fn prolong(&self, owner: &Session) -> Result<(), Denied> {
         let mut guess = Loaded::guess();
-        owner.assume(self, &mut guess);
+        owner.assume(&mut guess);
         let done = self.transact(guess, |view| prolong(view, owner.id())).await?;
-        owner.learn(self, &done);
+        owner.learn(&done);
         if done.answer {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl Coord {
         let held = self.held_keys(owner.id(), Limits::CONTRACT.page).await?;
         self.load(&mut loaded, &Missing { locks: held.into_iter().collect(), ..Missing::default() }).await?;
         for (key, lock) in &loaded.view.locks {
-            let lease = lock.as_ref().and_then(|lock| lock.held_by(owner.id()));
+            let lease = lock.get().and_then(|lock| lock.held_by(owner.id()));
             if let Some(lease) = lease.filter(|lease| lease.request == *request) {
                 self.release_key(owner, key, lease.fence).await?;
             }

@@ -63,7 +63,7 @@ struct State {
     /// The space it is stored in.
     home: Option<Space>,
     /// The record and its version as last seen; `None`: not stored yet.
-    known: Option<(session::Session, Version)>,
+    known: Option<(Arc<session::Session>, Version)>,
     stored_once: bool,
     attendance: Option<Attendance>,
 }
@@ -143,12 +143,12 @@ impl Session {
     }
 
     /// Takes note of leases that were broken.
-    pub(crate) fn revoke(&self, revoked: Vec<Revoked>) {
+    pub(crate) fn revoke(&self, revoked: &[Revoked]) {
         if !revoked.is_empty() {
             // Added, not replaced: whoever waits for the one before may not have looked yet.
             self.inner.news.send_modify(|news| {
-                let new = revoked.into_iter().filter(|one| !news.revoked.contains(one));
-                let new: Vec<Revoked> = new.collect();
+                let new = revoked.iter().filter(|one| !news.revoked.contains(one));
+                let new: Vec<Revoked> = new.cloned().collect();
                 news.revoked.extend(new);
             });
         }
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// The record to create with the first request; `None` once it was stored.
-    pub(crate) async fn unborn(&self, coord: &Coord) -> Result<Option<session::Session>, Denied> {
+    pub(crate) async fn unborn(&self, coord: &Coord) -> Result<Option<Arc<session::Session>>, Denied> {
         if self.was_stored() {
             return Ok(None);
         }
@@ -183,28 +183,29 @@ impl Session {
             Keep::Attended => Some(coord.time().await? + SESSION_TTL),
             Keep::Detached | Keep::Elsewhere => None,
         };
-        Ok(Some(session::Session::new(self.inner.who.clone(), self.inner.secret.proof(), expires)))
+        let record = session::Session::new(self.inner.who.clone(), self.inner.secret.proof(), expires);
+        Ok(Some(Arc::new(record)))
     }
 
     /// Assumes the record to be as last known.
-    pub(crate) fn assume(&self, coord: &Coord, loaded: &mut Loaded) {
+    pub(crate) fn assume(&self, loaded: &mut Loaded) {
         let known = self.lock().known.clone();
-        loaded.assume_session(coord, &self.inner.id, known);
+        loaded.assume_session(&self.inner.id, known);
     }
 
     /// Takes note of the record as a decision left it.
-    pub(crate) fn learn<A>(&self, coord: &Coord, done: &Done<A>) {
-        let Some(Some(record)) = done.loaded.view.sessions.get(&self.inner.id) else { return };
-        let version = done.loaded.version(&coord.space().session(&self.inner.id));
+    pub(crate) fn learn<A>(&self, done: &Done<A>) {
+        let Some(seen) = done.loaded.view.sessions.get(&self.inner.id) else { return };
+        let Some(record) = &seen.record else { return };
         if !self.was_stored() {
             self.trust_from(done.sent);
         }
-        self.saw(record.clone(), version);
+        self.saw(Arc::clone(record), seen.version);
     }
 
     /// Takes note of the record as it was read. An older one than is known changes nothing.
-    pub(crate) fn saw(&self, record: session::Session, version: Version) {
-        self.revoke(record.revoked.clone());
+    pub(crate) fn saw(&self, record: Arc<session::Session>, version: Version) {
+        self.revoke(&record.revoked);
         let mut state = self.lock();
         if !std::mem::replace(&mut state.stored_once, true) {
             self.inner.news.send_modify(|news| news.stored = true);
@@ -245,8 +246,8 @@ impl Session {
     }
 
     /// The record as last seen.
-    pub(crate) fn record(&self) -> Option<session::Session> {
-        self.lock().known.as_ref().map(|(record, _)| record.clone())
+    pub(crate) fn record(&self) -> Option<Arc<session::Session>> {
+        self.lock().known.as_ref().map(|(record, _)| Arc::clone(record))
     }
 
     /// Shows this process as present, where the store can notice its death. Whether that began only now.
@@ -369,7 +370,7 @@ impl Token {
 
 /// A fresh name for a request.
 pub fn new_request() -> RequestId {
-    RequestId::from(fresh::uuid().simple().to_string().as_str())
+    fresh::request()
 }
 
 impl Coord {
@@ -390,7 +391,7 @@ impl Coord {
             return Err(Denied::Unauthorized);
         }
         let who = session.who.clone();
-        let known = Some((session, record.version));
+        let known = Some((Arc::new(session), record.version));
         let home = Some(self.space().clone());
         let state = State { keep: Keep::Detached, home, known, stored_once: true, attendance: None };
         Ok(owner(token.id.clone(), token.secret.clone(), who, state))
@@ -443,8 +444,8 @@ mod tests {
         let session = Session::new(Identity::default(), Keep::Detached).unwrap();
         let (first, second) = (broken("job:a", "it hangs"), broken("job:b", "it too"));
         let mut told = session.revocations();
-        session.revoke(vec![first.clone()]);
-        session.revoke(vec![second]);
+        session.revoke(std::slice::from_ref(&first));
+        session.revoke(&[second]);
         let told = tokio::time::timeout(SESSION_TTL, told.of(&first.key, first.fence)).await;
         assert_eq!(told.as_deref(), Ok("it hangs"));
     }

@@ -69,15 +69,24 @@ impl Space {
     }
 
     pub(crate) fn lock(&self, key: &Key) -> Name {
-        format!("{}lock/{key}", self.prefix).into()
+        self.name(&["lock/", key.as_str()])
     }
 
     pub(crate) fn session(&self, id: &SessionId) -> Name {
-        format!("{}session/{id}", self.prefix).into()
+        self.name(&["session/", id.as_str()])
     }
 
     pub(crate) fn held(&self, id: &SessionId, key: &Key) -> Name {
-        format!("{}held/{id}/{key}", self.prefix).into()
+        self.name(&["held/", id.as_str(), "/", key.as_str()])
+    }
+
+    /// Made several times for each request, so in one piece and without a format.
+    fn name(&self, parts: &[&str]) -> Name {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        let mut name = String::with_capacity(self.prefix.len() + bytes);
+        name.push_str(&self.prefix);
+        name.extend(parts.iter().copied());
+        name.into()
     }
 
     /// Where a record of the work is.

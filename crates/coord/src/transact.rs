@@ -1,21 +1,20 @@
 //! The loop: load what a decision asks for, commit what it answers, decide again if the world moved.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::key::Key;
-use bell_core::lock::Lock;
-use bell_core::session::SessionId;
 use bell_core::time::Timestamp;
-use bell_core::view::{Changes, Decided, View};
+use bell_core::view::{Changes, Decided, Seen, View};
 use bell_store::clock::boottime;
-use bell_store::{Committed, Error, Kind, Name, Outcome, Stamp, Txn, Write};
+use bell_store::{Committed, Error, Kind, Name, Outcome, Txn};
 
 use crate::Coord;
 use crate::audit;
+use crate::demand;
 use crate::denied::Denied;
 use crate::load::Loaded;
-use crate::work::rows;
 
 /// Conflicts in a row before a request gives up. Each means that somebody else succeeded, so only a
 /// store that lies, or a thousand busy rivals, gets here.
@@ -66,15 +65,15 @@ impl Coord {
             match self.commit(txn).await {
                 Ok(Outcome::Committed(committed)) => {
                     self.clock().told(committed.now);
-                    let unfinished = self.apply(&mut loaded, changes, committed);
+                    let unfinished = apply(&mut loaded.view, changes, committed);
                     self.serve_unfinished(unfinished).await;
                     return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
                 }
                 Ok(Outcome::Conflict(now)) => {
-                    let seen = loaded.versions.clone();
+                    let seen = loaded.versions();
                     self.take_conflict(&mut loaded, expected.as_ref(), &now)?;
                     loaded.sent = sent;
-                    late = if seen == loaded.versions { late + 1 } else { 0 };
+                    late = if seen == loaded.versions() { late + 1 } else { 0 };
                     if late > MAX_LATE {
                         return Err(too_slow().into());
                     }
@@ -136,76 +135,14 @@ impl Coord {
         Ok(now)
     }
 
-    /// The commit: everything the decision saw is expected, what it writes first, as far as one
-    /// transaction holds it.
+    /// The commit: everything the decision saw is expected, what it writes first, as far as one transaction holds it.
+    /// Whether some of it is not.
     fn txn(&self, loaded: &Loaded, changes: &Changes) -> Result<(Txn, bool), Denied> {
-        let writes = self.writes(loaded, changes)?;
+        let mut txn = demand::txn(self.space(), &loaded.view, changes)?;
         let most = self.store().info().limits.txn_ops - self.act().map_or(0, |_| audit::RECORDS);
-        let partial = loaded.versions.len() > most;
-        let expect = if partial {
-            let written = writes.iter().map(|(name, _)| name);
-            let written: BTreeSet<&Name> =
-                written.filter(|name| loaded.versions.contains_key(*name)).collect();
-            let others = loaded.versions.keys().filter(|name| !written.contains(name));
-            written.iter().copied().chain(others).take(most).map(|name| loaded.expected(name)).collect()
-        } else {
-            loaded.versions.keys().map(|name| loaded.expected(name)).collect()
-        };
-        Ok((Txn { at: Some(loaded.view.now), expect, writes }, partial))
-    }
-
-    fn writes(&self, loaded: &Loaded, changes: &Changes) -> Result<Vec<(Name, Write)>, Denied> {
-        let mut writes = Vec::new();
-        for (key, lock) in &changes.locks {
-            let before = loaded.view.locks.get(key).and_then(Option::as_ref);
-            let (before, after) = (holders(before), holders(lock.as_ref()));
-            for id in before.difference(&after) {
-                writes.push((self.space().held(id, key), Write::Delete));
-            }
-            for id in after.difference(&before) {
-                writes.push((self.space().held(id, key), Write::Put(Vec::new(), Stamp::Keep)));
-            }
-            let write = match lock {
-                Some(lock) if lock.has_new_grant() => Write::Put(encode(lock)?, Stamp::New),
-                Some(lock) => Write::Put(encode(lock)?, Stamp::Keep),
-                None => Write::Delete,
-            };
-            writes.push((self.space().lock(key), write));
-        }
-        for (id, session) in &changes.sessions {
-            let write = match session {
-                Some(session) => Write::Put(encode(session)?, Stamp::Keep),
-                None => Write::Delete,
-            };
-            writes.push((self.space().session(id), write));
-        }
-        for (id, row) in &changes.rows {
-            let write = match row {
-                Some(row) => Write::Put(rows::encode(row)?, Stamp::Keep),
-                None => Write::Delete,
-            };
-            writes.push((self.space().row(id), write));
-        }
-        Ok(writes)
-    }
-
-    /// The view as it is after a commit: locks, sessions, and what had been looked at of the work. What else was written
-    /// of it is many records, and no next decision rests on them. Answers with the queues that were left unfinished.
-    fn apply(&self, loaded: &mut Loaded, changes: Changes, committed: Committed) -> BTreeSet<Key> {
-        loaded.view.now = committed.now;
-        for (key, lock) in changes.locks {
-            let known = lock.map(|lock| (lock.stamped(committed.revision), committed.revision));
-            loaded.assume_lock(self, &key, known);
-        }
-        for (id, session) in changes.sessions {
-            loaded.assume_session(self, &id, session.map(|session| (session, committed.revision)));
-        }
-        for (id, row) in changes.rows {
-            if loaded.view.rows.contains_key(&id) {
-                loaded.assume_row(self, &id, row.map(|row| (row, committed.revision)));
-            }
-        }
-        changes.unfinished
+        let partial = txn.expect.len() > most;
+        txn.expect.truncate(most);
+        Ok((txn, partial))
     }
 
     /// Serves queues that did not fit into one commit. Those in them look after themselves too, only
@@ -222,13 +159,40 @@ impl Coord {
     }
 }
 
-fn holders(lock: Option<&Lock>) -> BTreeSet<SessionId> {
-    lock.map(|lock| lock.holders.iter().map(|holder| holder.session.clone()).collect()).unwrap_or_default()
+/// The view as it is after a commit: locks, sessions, and what had been looked at of the work. What else was written of it
+/// is many records, and no next decision rests on them. Answers with the queues that were left unfinished.
+fn apply(view: &mut View, changes: Changes, committed: Committed) -> BTreeSet<Key> {
+    view.now = committed.now;
+    for (key, mut lock) in changes.locks {
+        if let Some(lock) = lock.as_mut().filter(|lock| lock.has_new_grant()) {
+            Arc::make_mut(lock).stamp(committed.revision);
+        }
+        view.locks.insert(key, written(lock, committed));
+    }
+    for (id, session) in changes.sessions {
+        view.sessions.insert(id, written(session, committed));
+    }
+    for (id, row) in changes.rows {
+        if let Some(seen) = view.rows.get_mut(&id) {
+            *seen = written(row, committed);
+        }
+    }
+    changes.unfinished
 }
 
+fn written<T>(record: Option<Arc<T>>, committed: Committed) -> Seen<T> {
+    Seen::known(record.map(|record| (record, committed.revision)))
+}
+
+/// Bytes that a lock with one holder fits into, and most sessions.
+const RECORD_BYTES: usize = 256;
+
 pub(crate) fn encode<T: serde::Serialize>(record: &T) -> Result<Vec<u8>, Denied> {
-    serde_json::to_vec(record)
-        .map_err(|error| Error::new(Kind::Invalid, "encode a record").because(error).into())
+    let mut value = Vec::with_capacity(RECORD_BYTES);
+    match serde_json::to_writer(&mut value, record) {
+        Ok(()) => Ok(value),
+        Err(error) => Err(Error::new(Kind::Invalid, "encode a record").because(error).into()),
+    }
 }
 
 fn too_slow() -> Error {

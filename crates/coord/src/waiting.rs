@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use bell_core::acquire::{Acquire, Busy, acquire};
 use bell_core::keep::{Queued, Waiting, look_after};
+use bell_core::time::Version;
 use bell_core::view::{Missing, View};
 use bell_store::Watch;
 use bell_store::clock::boottime;
+use tokio::sync::SemaphorePermit;
 
 use crate::Coord;
 use crate::denied::Denied;
@@ -31,58 +33,95 @@ const ELSEWHERE_SAYS_SO_EVERY: Duration = Duration::from_secs(300);
 /// The longest that a waiter sleeps without looking. Those ahead may have changed since it last looked:
 /// only whoever got the key was told.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// How many look at one time; the others wait for their turn, first come, first served. A queue of a thousand takes half a
+/// megabyte while it is looked at, and an allocator keeps what it had to give out at once. So many keep a store busy.
+pub(crate) const MAX_LOOKING: usize = 16;
 /// The least time between two looks: clocks that disagree by a moment must not make a loop spin.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 
+/// What a look at the queues has shown.
+enum Look {
+    Granted(Vec<Lease>),
+    Queued(Place),
+    /// Answered by another request of this session, or lapsed while this process was paused.
+    Gone,
+}
+
+/// A place in the queues, and when to look after it again.
+struct Place {
+    pause: Duration,
+    /// The session's version that the look rests on, not a later one: a grant in between must wake us.
+    mailbox: Version,
+}
+
 impl Coord {
+    /// Waits in the queues; `None` if there is no place in them any more, and asking again tells why.
+    ///
+    /// Whatever it takes to look is in boxes and gone before anybody sleeps: thousands may, and a queue may be long.
     pub(crate) async fn wait_for_turn(
         &self,
         owner: &Session,
         command: &Acquire,
         give_up: Duration,
-        busy: Busy,
-    ) -> Result<Vec<Lease>, Denied> {
-        // Its session has been stored. If it ends now, nothing may bring it back.
-        let command = &Acquire { new_session: None, ..command.clone() };
+        busy: Box<Busy>,
+    ) -> Result<Option<Vec<Lease>>, Denied> {
         let mut say_so = boottime() + command.wait;
         loop {
             let stirs = self.store().stirs();
-            let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
-            // In boxes here and below: thousands may sleep, and none is to keep room for what it does when awake.
-            let place = Box::pin(self.load_place(owner, command)).await?;
-            let done = Box::pin(self.transact(place, look)).await?;
-            owner.learn(self, &done);
-            let queued = match &done.answer {
-                Waiting::Granted(leases) => return Ok(self.grants(&done, leases)),
-                Waiting::Queued(queued) => queued,
-                // Answered by another request of this session, or lapsed while this process was paused.
-                Waiting::Gone => return Box::pin(self.acquire_or_queue(owner, command, give_up)).await,
+            let looking = self.looking().await;
+            let place = match Box::pin(self.look(owner, command)).await? {
+                Look::Granted(leases) => return Ok(Some(leases)),
+                Look::Queued(place) => place,
+                Look::Gone => return Ok(None),
             };
             let now = boottime();
             if now >= give_up {
                 let granted = Box::pin(self.leave(owner, &command.request, &command.keys)).await?;
-                return granted.ok_or(Denied::TimedOut(Box::new(busy)));
+                return granted.map_or(Err(Denied::TimedOut(busy)), |leases| Ok(Some(leases)));
             }
             if now >= say_so {
                 say_so = now + command.wait;
-                Box::pin(self.transact(Loaded::default(), |view| acquire(view, command))).await?;
+                Box::pin(self.keep_place(command)).await?;
                 continue;
             }
-            let pause = pause(queued, done.loaded.view.now).min(give_up.min(say_so) - now);
-            // The version this look rests on, not a later one: a grant in between must wake us.
-            let name = self.space().session(owner.id());
-            let version = done.loaded.version(&name);
-            let mailbox = Watch::Names(vec![(name, version)]);
-            // The queue that was looked at may be long, and thousands may sleep here.
-            drop(done);
+            drop(looking);
+            let mailbox = Watch::Names(vec![(self.space().session(owner.id()), place.mailbox)]);
             tokio::select! {
                 // In this order: whoever died before we waited has been counted, and is told after.
                 biased;
                 changed = self.store().changed(&mailbox) => changed?,
                 () = self.stirred(stirs) => {}
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(place.pause.min(give_up.min(say_so) - now)) => {}
             }
         }
+    }
+
+    /// Looks after a request in the queues.
+    async fn look(&self, owner: &Session, command: &Acquire) -> Result<Look, Denied> {
+        let place = self.load_place(owner, command).await?;
+        let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
+        let done = self.transact(place, look).await?;
+        owner.learn(&done);
+        Ok(match &done.answer {
+            Waiting::Granted(leases) => Look::Granted(self.grants(&done, leases)),
+            Waiting::Queued(queued) => {
+                let view = &done.loaded.view;
+                let mailbox = view.sessions.get(owner.id()).map_or(0, |seen| seen.version);
+                Look::Queued(Place { pause: pause(queued, view.now), mailbox })
+            }
+            Waiting::Gone => Look::Gone,
+        })
+    }
+
+    /// Says that a request still waits.
+    async fn keep_place(&self, command: &Acquire) -> Result<(), Denied> {
+        self.transact(Loaded::default(), |view| acquire(view, command)).await?;
+        Ok(())
+    }
+
+    /// Waits for one's turn to look. Never closed, so there is always one.
+    async fn looking(&self) -> Option<SemaphorePermit<'_>> {
+        self.inner.looking.acquire().await.ok()
     }
 
     /// Returns if somebody has died since the count was taken; else never. What happens later wakes whoever

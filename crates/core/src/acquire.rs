@@ -1,5 +1,6 @@
 //! Taking locks: granted at once, refused, or queued.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::deadlock::Cycle;
@@ -37,7 +38,7 @@ pub struct Acquire {
     /// How long to queue for it.
     pub wait: Duration,
     /// The session's record if this is its first request: stored in the same commit.
-    pub new_session: Option<Session>,
+    pub new_session: Option<Arc<Session>>,
 }
 
 /// What comes of asking.
@@ -126,7 +127,7 @@ pub fn acquire(view: &View, ask: &Acquire) -> Decided<(Acquired, Changes)> {
     draft.need_locks(&ask.keys)?;
     draft.need_sessions([&ask.session])?;
     if let (Some(new), None) = (&ask.new_session, draft.session(&ask.session)?) {
-        draft.set_session(&ask.session, Some(new.clone()));
+        draft.put_session(&ask.session, Some(Arc::clone(new)));
     }
     if !draft.is_alive(&ask.session)? {
         return Ok((Acquired::SessionEnded, Changes::default()));
@@ -216,10 +217,10 @@ impl Draft<'_> {
     /// Holds every key from now on: what was held is refreshed, the rest is granted.
     fn take(&mut self, ask: &Acquire) -> Decided<Vec<Lease>> {
         let now = self.now();
-        let mut leases = Vec::new();
+        let mut leases = Vec::with_capacity(ask.keys.len());
         for key in &ask.keys {
-            let lease = self.grant(key, ask.queued(now, false).granted(now))?;
-            leases.push(Lease::of(key, &lease, lease.request != ask.request));
+            let lease = self.grant(key, ask.granted(now))?;
+            leases.push(Lease::of(key, lease, lease.request != ask.request));
         }
         // A place that this request had kept is used up.
         if let Some(waiter) = self.place_of(ask)? {
@@ -305,6 +306,18 @@ impl Draft<'_> {
 }
 
 impl Acquire {
+    fn granted(&self, now: Timestamp) -> Holder {
+        Holder {
+            session: self.session.clone(),
+            request: self.request.clone(),
+            mode: self.mode,
+            since: now,
+            ttl: self.ttl,
+            expires: now + self.ttl.length(),
+            fence: None,
+        }
+    }
+
     fn queued(&self, now: Timestamp, elsewhere: bool) -> Waiter {
         Waiter {
             session: self.session.clone(),

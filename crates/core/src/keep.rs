@@ -5,7 +5,7 @@
 
 use crate::acquire::{Lease, PublicHolder};
 use crate::key::Key;
-use crate::lock::{Fence, Holder, Mode, Ttl};
+use crate::lock::{Fence, Holder, Lock, Mode, Ttl};
 use crate::session::{RequestId, SessionId};
 use crate::view::{Changes, Decided, Draft, View};
 
@@ -67,8 +67,11 @@ pub fn release(
 ) -> Decided<(Kept, Changes)> {
     let mut draft = Draft::new(view);
     let matches = |h: &Holder| h.session == *session && (fence.is_none() || h.fence == fence);
-    if draft.lock(key)?.holders.iter().any(matches) {
-        draft.lock_mut(key)?.holders.retain(|holder| !matches(holder));
+    let lock = draft.lock(key)?;
+    if lock.holders.iter().any(matches) {
+        let others = lock.holders.iter().filter(|holder| !matches(holder)).cloned().collect();
+        let left = Lock { holders: others, queue: lock.queue.clone() };
+        draft.set_lock(key, left);
         if !draft.lock(key)?.queue.is_empty() {
             draft.settle([key])?;
         }

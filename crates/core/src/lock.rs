@@ -106,10 +106,15 @@ impl Lock {
     /// The record as it reads once stored: grants of the storing commit have its revision as their fence.
     #[must_use]
     pub fn stamped(mut self, stamp: Revision) -> Self {
+        self.stamp(stamp);
+        self
+    }
+
+    /// Makes it the record as it reads once stored.
+    pub fn stamp(&mut self, stamp: Revision) {
         for holder in &mut self.holders {
             holder.fence.get_or_insert(Fence(stamp));
         }
-        self
     }
 
     /// Whether storing it grants something, so that the store must stamp it.

@@ -21,7 +21,13 @@ impl Draft<'_> {
     /// fit into one commit is noted as unfinished: a commit gives one new lease of a key, since its
     /// revision is the fence of every lease it gives.
     pub(crate) fn settle<'k>(&mut self, keys: impl IntoIterator<Item = &'k Key>) -> Decided<()> {
-        let mut unsettled: BTreeSet<Key> = keys.into_iter().cloned().collect();
+        let mut unsettled = BTreeSet::new();
+        for key in keys {
+            // Most keys are free and wanted by nobody.
+            if !self.lock(key)?.is_empty() {
+                unsettled.insert(key.clone());
+            }
+        }
         while let Some(key) = unsettled.pop_first() {
             self.drop_dead_holders(&key)?;
             let mut passed = 0;
@@ -126,7 +132,7 @@ impl Draft<'_> {
 
     /// Makes a request the holder of a key. What its session holds already is refreshed and stays the
     /// same lease; the fence of a new one is the revision of the commit that stores this.
-    pub(crate) fn grant(&mut self, key: &Key, asked: Holder) -> Decided<Holder> {
+    pub(crate) fn grant(&mut self, key: &Key, asked: Holder) -> Decided<&Holder> {
         let lease = match self.covering_lease(key, &asked.session, asked.mode)?.cloned() {
             // The longer ttl of the two stays: what the session does under the first request relies on it.
             Some(held) => {
@@ -137,8 +143,10 @@ impl Draft<'_> {
         };
         let lock = self.lock_mut(key)?;
         lock.holders.retain(|other| other.session != lease.session);
-        lock.holders.push(lease.clone());
-        Ok(lease)
+        // Most keys have one holder, and never more.
+        lock.holders.reserve_exact(1);
+        lock.holders.push(lease);
+        Ok(&lock.holders[lock.holders.len() - 1])
     }
 
     /// The lease with which a session need not wait for a key.

@@ -7,7 +7,8 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -22,12 +23,31 @@ pub const SESSION_TTL: Duration = Duration::from_secs(15);
 /// Names a session; never used twice.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct SessionId(Arc<str>);
+pub struct SessionId(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 /// Names one request, so that repeating it gives the one outcome.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RequestId(Arc<str>);
+pub struct RequestId(#[serde(deserialize_with = "shared_text")] Arc<str>);
+
+/// Reads a text into the one piece of memory that it is kept in: queues have many of them.
+fn shared_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = Arc<str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Arc<str>, E> {
+            Ok(text.into())
+        }
+    }
+
+    deserializer.deserialize_str(Text)
+}
 
 /// What every id that is a text can do.
 macro_rules! text_id {

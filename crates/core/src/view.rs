@@ -2,27 +2,68 @@
 //!
 //! A decision asks a `Draft` for records. One that was not loaded yet ends the decision with
 //! [`Missing`]; the caller loads it and decides again. The commit then expects every record of the view
-//! as it was seen, so whatever a decision rests on can't have moved under it.
+//! at the version that was seen, so whatever a decision rests on can't have moved under it.
+//!
+//! Records are shared, never copied to be looked at: what is copied is a record that a decision changes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::key::Key;
 use crate::lock::Lock;
 use crate::session::{Session, SessionId};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, Version};
 use crate::work::row::{Row, RowId};
+
+/// A record as it was read.
+#[derive(Clone, Debug)]
+pub struct Seen<T> {
+    /// `None`: there is no record.
+    pub record: Option<Arc<T>>,
+    /// The commit that last wrote it; zero: there is no record.
+    pub version: Version,
+}
+
+impl<T> Seen<T> {
+    /// That there is no record.
+    pub const ABSENT: Self = Self { record: None, version: 0 };
+
+    /// A record of this version, or none.
+    pub fn known(known: Option<(Arc<T>, Version)>) -> Self {
+        known.map_or(Self::ABSENT, |(record, version)| Self { record: Some(record), version })
+    }
+
+    /// The record, if there is one.
+    pub fn get(&self) -> Option<&T> {
+        self.record.as_deref()
+    }
+}
+
+/// Where it plays no part by which commit a record was written.
+impl<T> From<Option<Arc<T>>> for Seen<T> {
+    fn from(record: Option<Arc<T>>) -> Self {
+        Self { record, version: 0 }
+    }
+}
+
+/// Records of one kind that were looked at.
+pub type Records<Id, T> = BTreeMap<Id, Seen<T>>;
+
+/// Records of one kind as they are to be. `None`: delete the record.
+pub type Changed<Id, T> = BTreeMap<Id, Option<Arc<T>>>;
 
 /// Records as they were read, and the store's time.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The store's time.
     pub now: Timestamp,
-    /// Locks that were looked at; `None`: there is no record.
-    pub locks: BTreeMap<Key, Option<Lock>>,
-    /// Sessions that were looked at; `None`: there is no record.
-    pub sessions: BTreeMap<SessionId, Option<Session>>,
-    /// Records of the work that were looked at; `None`: there is no record.
-    pub rows: BTreeMap<RowId, Option<Row>>,
+    /// Locks that were looked at.
+    pub locks: Records<Key, Lock>,
+    /// Sessions that were looked at.
+    pub sessions: Records<SessionId, Session>,
+    /// Records of the work that were looked at.
+    pub rows: Records<RowId, Row>,
     /// Sessions whose process is known to be dead.
     pub gone: BTreeSet<SessionId>,
 }
@@ -30,7 +71,7 @@ pub struct View {
 impl View {
     /// Whether a session exists, has not run out, and is not known to be dead, as far as this has seen.
     pub fn is_alive(&self, id: &SessionId) -> bool {
-        let session = self.sessions.get(id).and_then(Option::as_ref);
+        let session = self.sessions.get(id).and_then(Seen::get);
         !self.gone.contains(id) && session.is_some_and(|session| session.is_live(self.now))
     }
 }
@@ -61,15 +102,15 @@ impl Missing {
 /// A decision, or what it still has to see.
 pub type Decided<T> = Result<T, Missing>;
 
-/// What to store next: only what changed. `None`: delete the record.
+/// What to store next: only what changed.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Locks.
-    pub locks: BTreeMap<Key, Option<Lock>>,
+    pub locks: Changed<Key, Lock>,
     /// Sessions.
-    pub sessions: BTreeMap<SessionId, Option<Session>>,
+    pub sessions: Changed<SessionId, Session>,
     /// Records of the work.
-    pub rows: BTreeMap<RowId, Option<Row>>,
+    pub rows: Changed<RowId, Row>,
     /// Queues that could be served further by another decision.
     pub unfinished: BTreeSet<Key>,
 }
@@ -114,28 +155,35 @@ impl<'v> Draft<'v> {
     pub(crate) fn lock(&self, key: &Key) -> Decided<&Lock> {
         const NOBODY: &Lock = &Lock { holders: Vec::new(), queue: Vec::new() };
         if let Some(changed) = self.changes.locks.get(key) {
-            return Ok(changed.as_ref().unwrap_or(NOBODY));
+            return Ok(changed.as_deref().unwrap_or(NOBODY));
         }
-        self.need_locks([key])?;
-        Ok(self.view.locks.get(key).and_then(Option::as_ref).unwrap_or(NOBODY))
+        Ok(seen_lock(self.view, key)?.get().unwrap_or(NOBODY))
     }
 
     /// The lock, to be changed.
     pub(crate) fn lock_mut(&mut self, key: &Key) -> Decided<&mut Lock> {
-        if !self.changes.locks.contains_key(key) {
-            let current = self.lock(key)?.clone();
-            self.changes.locks.insert(key.clone(), Some(current));
-        }
-        Ok(self.changes.locks.entry(key.clone()).or_default().get_or_insert_default())
+        let changed = match self.changes.locks.entry(key.clone()) {
+            Entry::Occupied(changed) => changed.into_mut(),
+            Entry::Vacant(unchanged) => unchanged.insert(seen_lock(self.view, key)?.record.clone()),
+        };
+        Ok(Arc::make_mut(changed.get_or_insert_default()))
+    }
+
+    /// Puts a lock; one that nobody holds or waits for needs no record.
+    pub(crate) fn set_lock(&mut self, key: &Key, lock: Lock) {
+        let lock = (!lock.is_empty()).then(|| Arc::new(lock));
+        self.changes.locks.insert(key.clone(), lock);
     }
 
     /// The session as this decision has left it.
     pub(crate) fn session(&self, id: &SessionId) -> Decided<Option<&Session>> {
         if let Some(changed) = self.changes.sessions.get(id) {
-            return Ok(changed.as_ref());
+            return Ok(changed.as_deref());
         }
-        self.need_sessions([id])?;
-        Ok(self.view.sessions.get(id).and_then(Option::as_ref))
+        match self.view.sessions.get(id) {
+            Some(seen) => Ok(seen.get()),
+            None => Err(Missing { sessions: [id.clone()].into(), ..Missing::default() }),
+        }
     }
 
     /// Makes sure that all these records of the work are loaded.
@@ -148,17 +196,17 @@ impl<'v> Draft<'v> {
     /// A record of the work as this decision has left it.
     pub(crate) fn row(&self, id: &RowId) -> Decided<Option<&Row>> {
         if let Some(changed) = self.changes.rows.get(id) {
-            return Ok(changed.as_ref());
+            return Ok(changed.as_deref());
         }
         match self.view.rows.get(id) {
-            Some(seen) => Ok(seen.as_ref()),
+            Some(seen) => Ok(seen.get()),
             None => Err(Missing { rows: [id.clone()].into(), ..Missing::default() }),
         }
     }
 
     /// Puts a record of the work, or deletes it.
     pub(crate) fn set_row(&mut self, id: RowId, row: Option<Row>) {
-        self.changes.rows.insert(id, row);
+        self.changes.rows.insert(id, row.map(Arc::new));
     }
 
     /// Adds what another decision on the same view has changed.
@@ -171,6 +219,11 @@ impl<'v> Draft<'v> {
 
     /// Puts a session, or deletes it.
     pub(crate) fn set_session(&mut self, id: &SessionId, session: Option<Session>) {
+        self.put_session(id, session.map(Arc::new));
+    }
+
+    /// The same with a record that others have, too.
+    pub(crate) fn put_session(&mut self, id: &SessionId, session: Option<Arc<Session>>) {
         self.changes.sessions.insert(id.clone(), session);
     }
 
@@ -200,11 +253,15 @@ impl<'v> Draft<'v> {
         for lock in changes.locks.values_mut() {
             lock.take_if(|lock| lock.is_empty());
         }
-        changes.locks.retain(|key, lock| self.view.locks.get(key).is_none_or(|seen| seen != lock));
+        changes.locks.retain(|key, lock| self.view.locks.get(key).is_none_or(|seen| seen.record != *lock));
         changes.sessions.retain(|id, session| {
-            session.is_some() || self.view.sessions.get(id).is_none_or(|seen| seen.is_some())
+            session.is_some() || self.view.sessions.get(id).is_none_or(|seen| seen.record.is_some())
         });
-        changes.rows.retain(|id, row| self.view.rows.get(id).is_none_or(|seen| seen != row));
+        changes.rows.retain(|id, row| self.view.rows.get(id).is_none_or(|seen| seen.record != *row));
         changes
     }
+}
+
+fn seen_lock<'v>(view: &'v View, key: &Key) -> Decided<&'v Seen<Lock>> {
+    view.locks.get(key).ok_or_else(|| Missing { locks: [key.clone()].into(), ..Missing::default() })
 }

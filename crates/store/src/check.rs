@@ -3,8 +3,6 @@
 //! Requests over a limit would fail on one engine and pass on another, so all drivers ask here first and
 //! refuse the same requests in the same words. Nothing here looks at what is stored.
 
-use std::collections::HashSet;
-
 use crate::error::{Error, Kind, Result};
 use crate::info::Limits;
 use crate::record::Name;
@@ -22,16 +20,21 @@ impl Txn {
         for (name, _) in &self.expect {
             limits.check_name(name)?;
         }
-        let mut written = HashSet::with_capacity(self.writes.len());
         for (name, write) in &self.writes {
             limits.check_name(name)?;
             limits.check_write(name, write)?;
-            if !written.insert(name) {
-                return Err(invalid(format!("write {name} twice in one transaction"))
-                    .hint("Decide what the record should be in the end and write only that."));
-            }
         }
-        Ok(())
+        match self.written_twice() {
+            Some(name) => Err(invalid(format!("write {name} twice in one transaction"))
+                .hint("Decide what the record should be in the end and write only that.")),
+            None => Ok(()),
+        }
+    }
+
+    fn written_twice(&self) -> Option<&Name> {
+        let mut written: Vec<&Name> = self.written().collect();
+        written.sort_unstable();
+        written.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
 }
 

@@ -106,12 +106,11 @@ impl Store for Memory {
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome> {
-        let called = self.clock.now();
+        let mut txn = txn;
         txn.check(&self.info.limits)?;
-        let written: Vec<Name> = txn.written().cloned().collect();
-        let outcome = self.lock().commit(txn, called, &self.clock);
+        let outcome = self.lock().commit(&mut txn, &self.clock);
         if let Outcome::Committed(_) = outcome {
-            self.hub.committed(&written);
+            self.hub.committed(txn.written());
         }
         Ok(outcome)
     }
@@ -153,26 +152,31 @@ impl State {
         Snapshot { revision: self.revision, now: clock.now(), records, more: matching.next().is_some() }
     }
 
-    fn commit(&mut self, txn: Txn, called: Timestamp, clock: &StoreClock) -> Outcome {
+    /// Takes the values out of the transaction, and leaves the names of what it wrote.
+    fn commit(&mut self, txn: &mut Txn, clock: &StoreClock) -> Outcome {
+        // There is no queue, so it was asked for just now.
+        let now = clock.now();
         let version = |name: &Name| self.records.get(name).map_or(0, |record| record.version);
-        if !txn.time_holds(called) || !txn.expectations_hold(version) {
+        if !txn.time_holds(now) || !txn.expectations_hold(version) {
             return Outcome::Conflict(self.read(txn.expect.iter().map(|(name, _)| name), clock));
         }
         if !txn.writes.is_empty() {
             self.revision += 1;
         }
-        for (name, write) in txn.writes {
-            self.write(name, write);
+        for (name, write) in &mut txn.writes {
+            self.write(name, std::mem::replace(write, Write::Delete));
         }
-        Outcome::Committed(Committed { revision: self.revision, now: clock.now() })
+        Outcome::Committed(Committed { revision: self.revision, now })
     }
 
-    fn write(&mut self, name: Name, write: Write) {
-        let stamp = self.records.get(&name).map(|record| record.stamp);
-        match write.leaves(stamp, self.revision) {
-            Some(record) => self.records.insert(name, record),
-            None => self.records.remove(&name),
-        };
+    fn write(&mut self, name: &Name, write: Write) {
+        let found = self.records.get_mut(name);
+        match (write.leaves(found.as_ref().map(|record| record.stamp), self.revision), found) {
+            (Some(record), Some(found)) => *found = record,
+            (Some(record), None) => drop(self.records.insert(name.clone(), record)),
+            (None, Some(_)) => drop(self.records.remove(name)),
+            (None, None) => {}
+        }
     }
 }
 

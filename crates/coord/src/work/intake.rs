@@ -89,29 +89,19 @@ impl Coord {
         while let Some(rest) = offers.get(answers.len()..).filter(|rest| !rest.is_empty()) {
             let batch = together(rest);
             let line = RowId::Line(batch[0].spec.agent.clone());
-            let mut guess = self.as_new(batch);
+            let mut guess = as_new(batch);
             if let Some((known, version)) = turn.line.take() {
-                guess.assume_row(self, &line, Some((Row::Line(known), version)));
+                guess.assume_row(line.clone(), Some((Row::Line(known), version)));
             }
             let done = self.transact(guess, |view| accept(view, batch, room)).await?;
-            if let Some(Some(Row::Line(now))) = done.loaded.view.rows.get(&line) {
-                turn.line = Some((now.clone(), done.loaded.version(&self.space().row(&line))));
+            if let Some(seen) = done.loaded.view.rows.get(&line)
+                && let Some(Row::Line(now)) = seen.get()
+            {
+                turn.line = Some((now.clone(), seen.version));
             }
             answers.extend(done.answer);
         }
         Ok(())
-    }
-
-    /// Offers are new but for the one in a thousand that is repeated, so that is the first guess.
-    fn as_new(&self, offers: &[Offer]) -> Loaded {
-        let mut guess = Loaded::guess();
-        for offer in offers {
-            guess.assume_row(self, &RowId::Job(offer.id.clone()), None);
-            if let Some(once) = &offer.once {
-                guess.assume_row(self, &RowId::Once(once.clone()), None);
-            }
-        }
-        guess
     }
 
     /// Decides a tick of a schedule, once in the fleet: who comes second hears what was decided.
@@ -145,6 +135,18 @@ impl Coord {
     pub async fn first_seen(&self, agent: &AgentName, at: Wall) -> Result<Fired, Denied> {
         Ok(self.transact(Loaded::default(), |view| first_seen(view, agent, at)).await?.answer)
     }
+}
+
+/// Offers are new but for the one in a thousand that is repeated, so that is the first guess.
+fn as_new(offers: &[Offer]) -> Loaded {
+    let mut guess = Loaded::guess();
+    for offer in offers {
+        guess.assume_row(RowId::Job(offer.id.clone()), None);
+        if let Some(once) = &offer.once {
+            guess.assume_row(RowId::Once(once.clone()), None);
+        }
+    }
+    guess
 }
 
 /// The first offers, as many as one commit may carry: one with the largest payload, or many with small ones.

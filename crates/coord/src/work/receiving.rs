@@ -195,22 +195,21 @@ impl Coord {
         let mut guess = Loaded::guess();
         for receipt in receipts {
             // Deliveries are new but for the one in a thousand that is repeated, so that is the first guess.
-            guess.assume_row(self, &RowId::Seen(receipt.delivery.key.clone()), None);
+            guess.assume_row(RowId::Seen(receipt.delivery.key.clone()), None);
         }
         let offers = receipts.iter().flat_map(|receipt| &receipt.offers);
         let agents: BTreeSet<&AgentName> = offers.map(|(offer, _)| &offer.spec.agent).collect();
         for agent in agents {
             if let Some((line, version)) = lines.get(agent) {
                 let known = (Row::Line(line.clone()), *version);
-                guess.assume_row(self, &RowId::Line(agent.clone()), Some(known));
+                guess.assume_row(RowId::Line(agent.clone()), Some(known));
             }
         }
         // Who acts takes others' deliveries along, which are not their act.
         let done = self.in_nobodys_name().transact(guess, |view| receive(view, receipts, ops)).await?;
-        for (id, row) in &done.loaded.view.rows {
-            if let (RowId::Line(agent), Some(Row::Line(line))) = (id, row) {
-                let version = done.loaded.version(&self.space().row(id));
-                lines.insert(agent.clone(), (line.clone(), version));
+        for (id, seen) in &done.loaded.view.rows {
+            if let (RowId::Line(agent), Some(Row::Line(line))) = (id, seen.get()) {
+                lines.insert(agent.clone(), (line.clone(), seen.version));
             }
         }
         Ok(done.answer)

@@ -1,5 +1,7 @@
 //! A run from its claim to its end.
 
+use std::sync::Arc;
+
 use bell_core::key::Key;
 use bell_core::session::Identity;
 use bell_core::view::{Changes, Decided, Missing, View};
@@ -76,7 +78,7 @@ impl Coord {
             let runner = Runner {
                 run: run.clone(),
                 session: session.id().clone(),
-                born,
+                born: Arc::unwrap_or_clone(born),
                 node: node.to_owned(),
                 at: wall_now(),
             };

@@ -1,11 +1,11 @@
 //! L2–L5: one holder, rising fences, re-entrancy, answers at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::acquire::Acquired;
 use bell_core::keep::Kept;
 use bell_core::lock::Mode;
-use bell_core::session::Session;
 
 use crate::support::names::{TTL, ask, key, new_session, session};
 use crate::support::op::Op;
@@ -145,7 +145,7 @@ fn a_lease_that_ran_out_is_a_new_one_when_asked_for_again() {
 #[test]
 fn the_first_request_of_a_session_stores_it_too() {
     let mut world = World::new();
-    let new_session: Option<Session> = Some(new_session(&session("ann"), None));
+    let new_session = Some(Arc::new(new_session(&session("ann"), None)));
     world.take(bell_core::acquire::Acquire { new_session, ..ask("ann", "r1", &["a"]) });
     assert!(world.session(&session("ann")).is_some());
     assert_eq!(world.holders("a"), ["ann"]);
@@ -157,7 +157,7 @@ fn an_ended_session_gets_nothing() {
     assert_eq!(world.acquire(ask("ann", "r1", &["a"])), Acquired::SessionEnded);
     world.mortal("bob", Duration::from_secs(1));
     world.pass(Duration::from_secs(1));
-    let as_if_new = Some(new_session(&session("bob"), None));
+    let as_if_new = Some(Arc::new(new_session(&session("bob"), None)));
     let reborn = bell_core::acquire::Acquire { new_session: as_if_new, ..ask("bob", "r2", &["a"]) };
     assert_eq!(world.acquire(reborn), Acquired::SessionEnded);
 }

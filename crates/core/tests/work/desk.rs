@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bell_core::session::{Identity, Secret, Session, SessionId};
 use bell_core::time::Timestamp;
-use bell_core::view::{Changes, Decided, View};
+use bell_core::view::{Changes, Decided, Seen, View};
 use bell_core::work::Wall;
 use bell_core::work::accept::{Accepted, Offer, Overflow, Room, accept};
 use bell_core::work::agent::AgentName;
@@ -49,16 +49,16 @@ impl Desk {
         loop {
             match decide(&self.view) {
                 Ok((answer, changes)) => {
-                    self.view.rows.extend(changes.rows);
-                    self.view.sessions.extend(changes.sessions);
-                    self.view.locks.extend(changes.locks);
+                    self.view.rows.extend(changes.rows.into_iter().map(|(id, row)| (id, row.into())));
+                    self.view.sessions.extend(changes.sessions.into_iter().map(|(id, it)| (id, it.into())));
+                    self.view.locks.extend(changes.locks.into_iter().map(|(key, lock)| (key, lock.into())));
                     return answer;
                 }
                 Err(missing) => {
                     assert!(!missing.is_empty(), "a decision that misses nothing");
-                    self.view.rows.extend(missing.rows.into_iter().map(|id| (id, None)));
-                    self.view.sessions.extend(missing.sessions.into_iter().map(|id| (id, None)));
-                    self.view.locks.extend(missing.locks.into_iter().map(|key| (key, None)));
+                    self.view.rows.extend(missing.rows.into_iter().map(|id| (id, Seen::ABSENT)));
+                    self.view.sessions.extend(missing.sessions.into_iter().map(|id| (id, Seen::ABSENT)));
+                    self.view.locks.extend(missing.locks.into_iter().map(|key| (key, Seen::ABSENT)));
                 }
             }
         }
@@ -74,7 +74,7 @@ impl Desk {
     }
 
     pub(crate) fn rows(&self) -> BTreeMap<RowId, Row> {
-        let present = self.view.rows.iter().filter_map(|(id, row)| Some((id.clone(), row.clone()?)));
+        let present = self.view.rows.iter().filter_map(|(id, seen)| Some((id.clone(), seen.get()?.clone())));
         present.collect()
     }
 
@@ -267,7 +267,7 @@ impl Desk {
     }
 
     pub(crate) fn session_exists(&self, run: &RunId) -> bool {
-        self.view.sessions.get(&self.session_of(run)).is_some_and(Option::is_some)
+        self.view.sessions.get(&self.session_of(run)).is_some_and(|seen| seen.record.is_some())
     }
 
     pub(crate) fn waiting(&self, name: &str) -> u32 {

@@ -110,8 +110,8 @@ impl World {
             };
             assert!(!missing.locks.is_empty() || !missing.sessions.is_empty(), "asked for nothing");
             for key in missing.locks {
-                let lock = self.lock(&key).cloned();
-                assert!(view.locks.insert(key, lock).is_none(), "asked for the same lock twice");
+                let lock = self.lock(&key).cloned().map(Arc::new);
+                assert!(view.locks.insert(key, lock.into()).is_none(), "asked for the same lock twice");
             }
             for id in missing.sessions {
                 self.load_session(&mut view, id);
@@ -139,7 +139,10 @@ impl World {
         } else if self.gone.contains(&id) {
             view.gone.insert(id.clone());
         }
-        assert!(view.sessions.insert(id, session).is_none(), "asked for the same session twice");
+        assert!(
+            view.sessions.insert(id, session.map(Arc::new).into()).is_none(),
+            "asked for the same session twice"
+        );
     }
 
     /// Whether everything that a decision saw is still as it was, and it was not long ago.
@@ -159,11 +162,13 @@ impl World {
         }
         self.revision += 1;
         for (key, lock) in &decision.changes.locks {
-            self.store_lock(key, lock.clone());
+            self.store_lock(key, lock.as_deref().cloned());
         }
         for (id, session) in &decision.changes.sessions {
             match session {
-                Some(session) => self.sessions.insert(id.clone(), Arc::new((self.revision, session.clone()))),
+                Some(session) => {
+                    self.sessions.insert(id.clone(), Arc::new((self.revision, Session::clone(session))))
+                }
                 None => self.sessions.remove(id),
             };
         }
@@ -194,8 +199,8 @@ impl World {
     }
 
     fn as_changes(&self, ask: &Acquire) -> Changes {
-        let locks = ask.keys.iter().map(|key| (key.clone(), self.lock(key).cloned()));
-        let session = (ask.session.clone(), self.session(&ask.session).cloned());
+        let locks = ask.keys.iter().map(|key| (key.clone(), self.lock(key).cloned().map(Arc::new)));
+        let session = (ask.session.clone(), self.session(&ask.session).cloned().map(Arc::new));
         Changes { locks: locks.collect(), sessions: BTreeMap::from([session]), ..Changes::default() }
     }
 
@@ -226,19 +231,19 @@ impl Flaw {
             (Self::ReleasesForAnybody, Op::Release(LeaseName { key, .. })) => {
                 let freed = world.lock(key).cloned().map(|lock| Lock { holders: Vec::new(), ..lock });
                 let freed = freed.filter(|lock| !lock.is_empty());
-                decision.changes.locks.entry(key.clone()).or_insert(freed);
+                decision.changes.locks.entry(key.clone()).or_insert(freed.map(Arc::new));
             }
             (Self::RenewsWhatHasEnded, Op::Renew { lease, .. }) if decision.changes.is_empty() => {
                 if let Some(mut lock) = world.lock(&lease.key).cloned() {
                     for holder in lock.holders.iter_mut().filter(|h| h.session == lease.session) {
                         holder.expires = world.now + holder.ttl.length();
                     }
-                    decision.changes.locks.insert(lease.key.clone(), Some(lock));
+                    decision.changes.locks.insert(lease.key.clone(), Some(Arc::new(lock)));
                 }
             }
             (Self::ServesTheLastFirst, _) => {
                 for lock in decision.changes.locks.values_mut().flatten() {
-                    lock.queue.reverse();
+                    Arc::make_mut(lock).queue.reverse();
                 }
             }
             (Self::QueuesDeadlocks, Op::Acquire(ask)) => {
@@ -249,7 +254,7 @@ impl Flaw {
             (Self::LeaksWaits, _) => {
                 for (id, session) in &mut decision.changes.sessions {
                     if let (Some(after), Some(before)) = (session, world.session(id)) {
-                        after.waits.clone_from(&before.waits);
+                        Arc::make_mut(after).waits.clone_from(&before.waits);
                     }
                 }
             }
