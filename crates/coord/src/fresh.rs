@@ -21,7 +21,7 @@ pub(crate) fn uuid() -> Uuid {
 }
 
 /// A name for a request. It has to differ from those of its session alone, which several processes may act for: so it is
-/// drawn at random once, and counted on from there. To ask the system each time costs as much as a tenth of a request.
+/// drawn at random once, and counted on from there. To ask the system each time is a system call in every request.
 pub(crate) fn request() -> RequestId {
     static FIRST: LazyLock<u128> = LazyLock::new(|| Uuid::now_v7().as_u128());
     static GIVEN: AtomicU64 = AtomicU64::new(0);

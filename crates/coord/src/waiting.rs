@@ -33,8 +33,8 @@ const ELSEWHERE_SAYS_SO_EVERY: Duration = Duration::from_secs(300);
 /// The longest that a waiter sleeps without looking. Those ahead may have changed since it last looked:
 /// only whoever got the key was told.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// How many look at one time; the others wait for their turn, first come, first served. A queue of a thousand takes half a
-/// megabyte while it is looked at, and an allocator keeps what it had to give out at once. So many keep a store busy.
+/// How many look at one time; the others wait for their turn, first come, first served. A queue of a thousand takes some
+/// hundred kilobytes while it is looked at, and an allocator keeps what it had to give out at once. So many keep a store busy.
 pub(crate) const MAX_LOOKING: usize = 16;
 /// The least time between two looks: clocks that disagree by a moment must not make a loop spin.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
