@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use bell_store::topic::{self, Topic};
+use bell_store::txn::MAX_LAG;
 use bell_store::{Committed, Expect, Name, Outcome, Record, Snapshot, Stamp, Timestamp, Txn, Write};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::address::Schema;
 use crate::clock::Told;
 use crate::fault::Fault;
 use crate::records::{column, name, signed, unsigned};
+
+/// What a statement is sent with, and its type.
+pub(crate) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A transaction with how long it has waited to be sent.
 pub(crate) type Waited<'a> = (&'a Txn, Duration);
@@ -35,6 +39,7 @@ pub(crate) struct Batch<'a> {
     put_name: Vec<&'a [u8]>,
     put_value: Vec<&'a [u8]>,
     put_stamps: Vec<bool>,
+    keep_name: Vec<&'a [u8]>,
     delete_txn: Vec<i32>,
     delete_name: Vec<&'a [u8]>,
     topics: Vec<i64>,
@@ -101,6 +106,9 @@ impl<'a> Batch<'a> {
                     self.put_name.push(name);
                     self.put_value.push(value);
                     self.put_stamps.push(*stamp == Stamp::New);
+                    if *stamp == Stamp::Keep {
+                        self.keep_name.push(name);
+                    }
                 }
                 Write::Delete => {
                     self.delete_txn.push(number);
@@ -110,8 +118,41 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether it writes something, and nothing in it has to wait until the rest is written.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.numbers.iter().all(|number| *number <= self.first) && !self.writers.is_empty()
+    }
+
+    /// About how many bytes it takes on its way.
+    pub(crate) fn bytes(&self) -> usize {
+        let lists = [&self.expects.name, &self.put_name, &self.put_value, &self.delete_name];
+        lists.into_iter().flatten().map(|item| item.len()).sum()
+    }
+
+    /// The times, on the store's clock, between which all of them may be judged.
+    pub(crate) fn times_ms(&self) -> (i64, i64) {
+        let most_ms = i64::try_from(MAX_LAG.as_millis()).unwrap_or(i64::MAX);
+        let latest_ms = self.oldest_ms.map_or(i64::MAX, |oldest_ms| oldest_ms.saturating_add(most_ms));
+        (self.newest_ms.unwrap_or(i64::MIN), latest_ms)
+    }
+
+    /// The sixth to the last parameter of the statement that commits all of them at once.
+    pub(crate) fn parameters_at_once(&self) -> [Argument<'_>; 9] {
+        [
+            (&self.first, Type::INT4),
+            (&self.expects.name, Type::BYTEA_ARRAY),
+            (&self.expects.version, Type::INT8_ARRAY),
+            (&self.put_txn, Type::INT4_ARRAY),
+            (&self.put_name, Type::BYTEA_ARRAY),
+            (&self.put_value, Type::BYTEA_ARRAY),
+            (&self.keep_name, Type::BYTEA_ARRAY),
+            (&self.delete_name, Type::BYTEA_ARRAY),
+            (&self.topics, Type::INT8_ARRAY),
+        ]
+    }
+
     /// The fifth to the last argument of the procedure.
-    pub(crate) fn arguments(&self) -> [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 18] {
+    pub(crate) fn arguments(&self) -> [Argument<'_>; 18] {
         [
             (&self.first, Type::INT4),
             (&self.oldest_ms, Type::INT8),
@@ -146,11 +187,21 @@ impl<'a> Batch<'a> {
                 let records = found.remove(number).unwrap_or_default();
                 return Some(Outcome::Conflict(Snapshot { revision: after, now, records, more: false }));
             }
-            let own = if self.writers.contains(number) { i64::from(*number) } else { 0 };
-            let committed = Committed { revision: unsigned(before + own), now };
-            (*number <= self.first).then_some(Outcome::Committed(committed))
+            (*number <= self.first).then_some(Outcome::Committed(self.committed(*number, before, now)))
         };
         Ok(self.numbers.iter().map(outcome).collect())
+    }
+
+    /// What came of them if all were committed at once, after the revision in this answer.
+    pub(crate) fn all_committed(&self, row: &Row, now: Timestamp) -> Result<Vec<Option<Outcome>>, Fault> {
+        let before = column(row, 2)?;
+        let committed = |number: &i32| Some(Outcome::Committed(self.committed(*number, before, now)));
+        Ok(self.numbers.iter().map(committed).collect())
+    }
+
+    fn committed(&self, number: i32, before: i64, now: Timestamp) -> Committed {
+        let own = if self.writers.contains(&number) { i64::from(number) } else { 0 };
+        Committed { revision: unsigned(before + own), now }
     }
 }
 
@@ -167,7 +218,7 @@ impl<'a> Expects<'a> {
     }
 }
 
-/// The time in the procedure's answer.
+/// The time in the answer to a commit.
 pub(crate) fn told(row: &Row) -> Result<Told, Fault> {
     Ok(Told { now_ms: column(row, 0)?, offset_ms: column(row, 1)? })
 }

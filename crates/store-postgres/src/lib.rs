@@ -10,7 +10,8 @@
 //! | `writer` | takes every waiting transaction into one commit |
 //! | `home` | a shorter way for those on the runtime that opened the store |
 //! | `line` | who goes together |
-//! | `batch` | those transactions as the server's procedure takes them |
+//! | `ways` | whether a batch goes by one statement or by the server's procedure |
+//! | `batch` | those transactions as both take them |
 //! | `reader` | reads, the time, and what this process knows of the store |
 //! | `records` | records on their way from the server |
 //! | `clock` | noticing that the server's clock has jumped |
@@ -35,6 +36,7 @@ mod route;
 mod schema;
 mod server;
 mod tls;
+mod ways;
 mod writer;
 
 use std::collections::BTreeSet;

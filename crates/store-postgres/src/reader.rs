@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use crate::address::Schema;
 use crate::clock::{Repair, Span, Timekeeper, Told};
 use crate::fault::Fault;
-use crate::link::{Asked, Link, Parameters};
+use crate::link::{Asked, Link, Parameters, Phrase};
 use crate::records::{Page, column, signed, unsigned};
 
 const READ: &str = "SELECT * FROM {schema}.read($1)";
@@ -130,7 +130,7 @@ impl Reader {
 
     pub(crate) async fn read(&self, names: &[Name]) -> Result<Snapshot, Fault> {
         let names: Vec<&[u8]> = names.iter().map(|name| name.as_str().as_bytes()).collect();
-        self.page(&self.statements.read, &[(&names, Type::BYTEA_ARRAY)], Asked::Often).await
+        self.page(&self.statements.read, &[(&names, Type::BYTEA_ARRAY)], Asked::Often(Phrase::Read)).await
     }
 
     pub(crate) async fn now(&self) -> Result<Timestamp, Fault> {

@@ -9,24 +9,30 @@ use std::time::Duration;
 
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
-use bell_store::{Outcome, Result, Txn};
+use bell_store::{Outcome, Result, Timestamp, Txn};
 use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use crate::address::Schema;
-use crate::batch::{self, Batch, Waited};
+use crate::batch::{self, Argument, Batch, Waited};
 use crate::clock::Span;
 use crate::fault::Fault;
 use crate::line::Line;
-use crate::link::{Asked, Link};
+use crate::link::{Asked, Link, Phrase, Session};
 use crate::reader::Reader;
 use crate::records::signed;
+use crate::ways::{Way, Ways};
 
-const COMMIT: &str = "
+/// The long way.
+const COMMIT_TOGETHER: &str = "
     CALL {schema}.commit_together(
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
         NULL, NULL, NULL, NULL, NULL, '{}', '{}', '{}', '{}', '{}')
 ";
+
+/// The short way, for those who have a connection of their own.
+const COMMIT_AT_ONCE: &str = include_str!("sql/at_once.sql");
 
 /// A transaction that waits, with whoever waits for it.
 pub(crate) struct Job {
@@ -45,7 +51,9 @@ pub(crate) struct Writer {
     sender: String,
     batches: Arc<AtomicU64>,
     schema: Schema,
-    statement: String,
+    ways: Ways,
+    together: String,
+    at_once: String,
     /// Held while a batch is on the way.
     turn: Arc<Mutex<()>>,
 }
@@ -58,9 +66,9 @@ impl Writer {
         schema: &Schema,
         sender: String,
     ) -> Self {
-        let statement = schema.fill(COMMIT);
-        let (batches, turn, schema) = (Arc::default(), Arc::default(), schema.clone());
-        Self { link, reader, hub, sender, batches, schema, statement, turn }
+        let (together, at_once) = (schema.fill(COMMIT_TOGETHER), schema.fill(COMMIT_AT_ONCE));
+        let (batches, ways, turn, schema) = (Arc::default(), Ways::default(), Arc::default(), schema.clone());
+        Self { link, reader, hub, sender, batches, schema, ways, together, at_once, turn }
     }
 
     /// Another one, which commits over this link and knows of the store what this reader does.
@@ -130,22 +138,75 @@ impl Writer {
         let txns: Vec<Waited<'_>> =
             jobs.iter().map(|job| (&job.txn, sent.saturating_sub(job.called))).collect();
         let batch = Batch::of(&txns, &self.schema);
+        let outcomes = match self.send_at_once(&session, &batch, sent).await? {
+            Some(outcomes) => outcomes,
+            None => self.send_together(&session, &batch, sent).await?,
+        };
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(outcomes)
+    }
+
+    /// By the short way. `None`: it was not taken, or is closed, and nothing has happened.
+    async fn send_at_once(
+        &self,
+        session: &Arc<Session>,
+        batch: &Batch<'_>,
+        sent: Duration,
+    ) -> Result<Option<Vec<Option<Outcome>>>, Fault> {
+        let Some(branch) = self.link.branch(session).await? else { return Ok(None) };
+        if !batch.is_simple() || self.ways.choose(batch.bytes(), sent) == Way::Long {
+            return Ok(None);
+        }
+        let least_revision = signed(self.reader.revision());
+        let (earliest_ms, latest_ms) = batch.times_ms();
+        let latest_ms = latest_ms.min(self.reader.clock().latest_ms(sent));
+        let mut parameters: Vec<Argument<'_>> = vec![
+            (&least_revision, Type::INT8),
+            (&session.system, Type::TEXT),
+            (&branch, Type::TEXT),
+            (&earliest_ms, Type::INT8),
+            (&latest_ms, Type::INT8),
+        ];
+        parameters.extend(batch.parameters_at_once());
+        let asked = Asked::Often(Phrase::CommitAtOnce);
+        let answer = self.link.ask(session, &self.at_once, &parameters, asked).await;
+        let rows = answer.map_err(Fault::of_commit)?;
+        let Some(row) = rows.first() else {
+            self.ways.closed();
+            return Ok(None);
+        };
+        let now = self.judge(sent, row).await?;
+        batch.all_committed(row, now).map(Some)
+    }
+
+    /// By the long way.
+    async fn send_together(
+        &self,
+        session: &Arc<Session>,
+        batch: &Batch<'_>,
+        sent: Duration,
+    ) -> Result<Vec<Option<Outcome>>, Fault> {
         let least_revision = signed(self.reader.revision());
         let latest_ms = self.reader.clock().latest_ms(sent);
-        let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
+        let mut parameters: Vec<Argument<'_>> = vec![
             (&self.sender, Type::TEXT),
             (&least_revision, Type::INT8),
             (&latest_ms, Type::INT8),
             (&session.system, Type::TEXT),
         ];
         parameters.extend(batch.arguments());
-        let answer = self.link.ask(&session, &self.statement, &parameters, Asked::Often).await;
+        let asked = Asked::Often(Phrase::CommitTogether);
+        let answer = self.link.ask(session, &self.together, &parameters, asked).await;
         let rows = answer.map_err(Fault::of_commit)?;
         let row = rows.first().ok_or_else(|| Fault::nonsense("the commit was not answered"))?;
-        let span = Span { sent, received: boottime() };
-        let now = self.reader.judge(span, batch::told(row)?).await;
-        self.batches.fetch_add(1, Ordering::Relaxed);
+        let now = self.judge(sent, row).await?;
         batch.outcomes(row, now)
+    }
+
+    /// The time to hand out for an answer that has just come.
+    async fn judge(&self, sent: Duration, row: &Row) -> Result<Timestamp, Fault> {
+        let span = Span { sent, received: boottime() };
+        Ok(self.reader.judge(span, batch::told(row)?).await)
     }
 
     /// Tells those who wait here, and gives back whoever has to come again. Those who wait elsewhere hear of it from the

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bell_e2e::Postgres as Server;
 use bell_store::info::FailOver;
 use bell_store::{Kind, Store};
@@ -99,12 +101,38 @@ async fn a_standby_that_had_to_confirm_takes_over_without_a_word() {
         store.info()
     );
     assert_eq!(store.info().fail_over, FailOver::Kept);
+    committed(&store, put("a", "replaced")).await;
     let before = committed(&store, put("a", "kept")).await.revision;
     primary.kill();
     standby.promote();
     let store = Postgres::open(&url).await.unwrap();
     assert_eq!(read(&store, "a").await.records["a"].value, b"kept");
     assert!(committed(&store, put("a", "new")).await.revision > before);
+}
+
+#[tokio::test]
+async fn a_standby_that_no_longer_has_to_confirm_is_not_trusted_to_have_everything() {
+    let (mut primary, standby) = pair();
+    primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+    primary.sql("SELECT pg_reload_conf()");
+    let url = url_of_both(&primary, &standby);
+    let store = Postgres::open(&url).await.unwrap();
+    committed(&store, put("a", "confirmed")).await;
+    committed(&store, put("a", "confirmed too")).await;
+    primary.sql("ALTER SYSTEM RESET synchronous_standby_names");
+    primary.sql("SELECT pg_reload_conf()");
+    while !primary.sql("SELECT current_setting('synchronous_standby_names')").is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The store's connection takes note of the change with its next statement, or with the one after.
+    for _ in 0..3 {
+        committed(&store, put("a", "perhaps")).await;
+    }
+    wait_for_standby(&primary, &standby);
+    primary.kill();
+    standby.promote();
+    let newcomer = Postgres::open(&url).await.unwrap();
+    assert_eq!(newcomer.commit(put("a", "new")).await.unwrap_err().kind(), Kind::Rewound);
 }
 
 #[tokio::test]

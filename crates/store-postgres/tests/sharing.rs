@@ -136,6 +136,61 @@ async fn polled_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Optio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handles_that_commit_at_the_same_time_lose_nothing() {
+    const TIMES: usize = 150;
+    let place = Place::new();
+    let counters = (0..3).map(async |_| {
+        let store = place.open().await;
+        let mut seen = 0;
+        let mut value = 0;
+        let mut revisions = Vec::new();
+        while revisions.len() < TIMES {
+            match store.commit(put_at("sum", seen, &(value + 1).to_string())).await.unwrap() {
+                Outcome::Committed(committed) => {
+                    seen = committed.revision;
+                    value += 1;
+                    revisions.push(seen);
+                }
+                Outcome::Conflict(found) => {
+                    let record = &found.records["sum"];
+                    seen = record.version;
+                    value = String::from_utf8_lossy(&record.value).parse().unwrap();
+                }
+            }
+            // Something of its own in between, which goes by the short way if nobody else commits.
+            committed(&store, put("own", "1")).await;
+        }
+        revisions
+    });
+    let [one, two, three]: [_; 3] =
+        counters.collect::<Vec<_>>().try_into().unwrap_or_else(|_| panic!("three"));
+    let (one, two, three) = tokio::join!(one, two, three);
+    let mut revisions = [one, two, three].concat();
+    assert!(revisions.chunks(TIMES).all(|own| own.is_sorted()), "revisions rise");
+    revisions.sort_unstable();
+    revisions.dedup();
+    assert_eq!(revisions.len(), 3 * TIMES, "every commit has a revision of its own");
+    let sum = &read(&place.open().await, "sum").await.records["sum"];
+    assert_eq!((&*sum.value, sum.version), (&b"450"[..], revisions[3 * TIMES - 1]));
+}
+
+#[tokio::test]
+async fn a_conflict_of_one_who_is_alone_brings_the_records_and_writes_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    let first = committed(&store, put("a", "1")).await.revision;
+    for expected in [0, first - 1] {
+        committed(&store, put("b", "1")).await;
+        let before = read(&store, "a").await.revision;
+        let Outcome::Conflict(found) = store.commit(put_at("a", expected, "2")).await.unwrap() else {
+            panic!("a record was there")
+        };
+        assert_eq!((&*found.records["a"].value, found.revision), (&b"1"[..], before));
+        assert_eq!(read(&store, "a").await.revision, before);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asks_from_another_executor_sees_what_was_committed_here() {
     let place = Place::new();
     let store = Arc::new(place.open().await);
@@ -218,9 +273,15 @@ async fn a_commit_is_synchronous_where_the_database_is_not() {
         Postgres::open(&place.server.url_as(&role, "hunter2", "postgres", &place.schema)).await.unwrap();
     place.sql(
         "CREATE FUNCTION {schema}.watch() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN INSERT INTO public.{schema}_seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+         BEGIN
+             INSERT INTO public.{schema}_seen
+             VALUES (substring(current_query() FROM 'CALL|WITH') || ' ' || current_setting('synchronous_commit'));
+             RETURN NULL;
+         END $$;
          CREATE TRIGGER watch AFTER INSERT ON {schema}.records EXECUTE FUNCTION {schema}.watch()",
     );
     committed(&store, put("a", "1")).await;
-    assert_eq!(place.sql("SELECT setting FROM public.{schema}_seen"), "on");
+    committed(&store, put("b", "1")).await;
+    let both_ways = place.sql("SELECT string_agg(setting, ', ') FROM public.{schema}_seen");
+    assert_eq!(both_ways, "CALL on, WITH on");
 }

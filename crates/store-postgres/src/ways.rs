@@ -1,0 +1,100 @@
+//! Which way a batch takes: the short one, a statement that commits it if nothing stands in its way, or the long one, the
+//! procedure that judges each transaction and says why.
+//!
+//! The short way costs two thirds of the long one, and a round trip more if it turns out to be closed: somebody listens,
+//! another process commits, an expectation does not hold. What closed it is likely to be there for a while.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Batches that go the long way after the short one was closed: the round trip that was in vain is a small part of theirs.
+const DETOURS: usize = 16;
+
+/// The long way is taken this often at the least. It alone sees a server that has begun to wait for a standby, and
+/// writes down that nothing can be lost any more.
+const LONG_WAY_EVERY: Duration = Duration::from_secs(10);
+
+/// The largest batch that goes the short way, in bytes of names and values. Its turn ends when the last word of the
+/// request has arrived, so that all of it has to be with the server at once: this much a socket takes in one piece.
+const MAX_BYTES: usize = 8 << 10;
+
+/// What is known of both ways.
+#[derive(Default)]
+pub(crate) struct Ways {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Batches still to go the long way.
+    detours: usize,
+    /// On this machine's boot clock, when a batch last went the long way.
+    long_way: Option<Duration>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Short,
+    Long,
+}
+
+impl Ways {
+    /// The way for a batch of this many bytes, at this time.
+    pub(crate) fn choose(&self, bytes: usize, now: Duration) -> Way {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = seen.long_way.is_none_or(|last| now.saturating_sub(last) >= LONG_WAY_EVERY);
+        if is_due || seen.detours > 0 || bytes > MAX_BYTES {
+            seen.detours = seen.detours.saturating_sub(1);
+            seen.long_way = Some(now);
+            return Way::Long;
+        }
+        Way::Short
+    }
+
+    /// The short way was closed.
+    pub(crate) fn closed(&self) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).detours = DETOURS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    /// Ways of which the long one was just taken.
+    fn ways() -> Ways {
+        let ways = Ways::default();
+        assert_eq!(ways.choose(0, NOW), Way::Long, "the first batch");
+        ways
+    }
+
+    #[test]
+    fn a_small_batch_goes_the_short_way() {
+        let ways = ways();
+        assert_eq!(ways.choose(MAX_BYTES, NOW), Way::Short);
+        assert_eq!(ways.choose(MAX_BYTES + 1, NOW), Way::Long);
+        assert_eq!(ways.choose(MAX_BYTES, NOW), Way::Short);
+    }
+
+    #[test]
+    fn after_the_short_way_was_closed_it_is_left_alone_for_a_while() {
+        let ways = ways();
+        ways.closed();
+        for _ in 0..DETOURS {
+            assert_eq!(ways.choose(0, NOW), Way::Long);
+        }
+        assert_eq!(ways.choose(0, NOW), Way::Short);
+    }
+
+    #[test]
+    fn the_long_way_is_taken_once_in_a_while() {
+        let ways = ways();
+        let late = NOW + LONG_WAY_EVERY;
+        assert_eq!(ways.choose(0, late - Duration::from_millis(1)), Way::Short);
+        assert_eq!(ways.choose(0, late), Way::Long);
+        assert_eq!(ways.choose(0, late), Way::Short);
+    }
+}
