@@ -13,7 +13,21 @@ pub fn rfc3339(unix_ms: u64) -> String {
     let (year, month, day) = civil(unix_ms / DAY_MS);
     let ms = unix_ms % DAY_MS;
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+    let mut text = *b"YYYY-MM-DDThh:mm:ss.mmmZ";
+    let numbers = [year, month, day, hour, minute, second, ms % 1_000];
+    for (place, number) in [0..4, 5..7, 8..10, 11..13, 14..16, 17..19, 20..23].into_iter().zip(numbers) {
+        write(&mut text[place], number);
+    }
+    text.into_iter().map(char::from).collect()
+}
+
+/// Writes the last digits of a number, as many as there is room for. Every grant says when it was made, and a formatter
+/// takes ten times as long.
+fn write(place: &mut [u8], mut number: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789"[(number % 10) as usize];
+        number /= 10;
+    }
 }
 
 /// Year, month and day of the day that is `days` after 1970-01-01.

@@ -2,16 +2,13 @@
 //! be a matter of opinion, or a proxy and this server could see different requests in the same bytes.
 //!
 //! The parser of `hyper` is kinder than that. It takes a line that ends without CR, and of Content-Length and
-//! Transfer-Encoding together it drops the first before anybody sees it. Nothing here keeps bytes or answers: it says how
-//! far they may be passed on.
+//! Transfer-Encoding together it drops the first before anybody sees it. Nothing here answers, or keeps more than a line that
+//! has begun: it says how far bytes may be passed on.
 
 use crate::limits::HEAD_BYTES_MAX;
 
 /// Digits in the size of a chunk: more than any body has.
 const SIZE_DIGITS_MAX: usize = 8;
-
-/// Bytes kept for the next line; one that was longer is rare, and ten thousand idle connections are not to keep it.
-const LINE_BYTES_KEPT: usize = 512;
 
 /// That the bytes must not be passed on: only so many of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +18,7 @@ pub(crate) struct Refused(pub(crate) usize);
 #[derive(Default, Debug)]
 pub(crate) struct Framing {
     at: At,
+    /// A line that has begun.
     line: Vec<u8>,
     head: Head,
 }
@@ -83,28 +81,37 @@ impl Framing {
 
     /// Takes bytes up to the end of a line; `None` if the line is wrong.
     fn line(&mut self, bytes: &[u8]) -> Option<usize> {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(bytes.len(), |end| end + 1);
-        let part = &bytes[..end.unwrap_or(bytes.len())];
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            self.keep(bytes);
+            // A line that is wrong already need not end; the last byte may be the CR of its end.
+            let (_, so_far) = self.line.split_last()?;
+            return is_clean(so_far).then_some(bytes.len());
+        };
+        if self.line.is_empty() {
+            // As nearly always: heads are small and come in one piece.
+            self.ends_with(&bytes[..end])?;
+        } else {
+            self.keep(&bytes[..end]);
+            let line = std::mem::take(&mut self.line);
+            self.ends_with(&line)?;
+        }
+        Some(end + 1)
+    }
+
+    /// Keeps the beginning of a line for when the rest has come.
+    fn keep(&mut self, part: &[u8]) {
         // Longer than this, the parser refuses it as well, before the line has ended.
         if self.line.len() + part.len() <= HEAD_BYTES_MAX {
             self.line.extend_from_slice(part);
         }
-        if end.is_none() {
-            // A line that is wrong already need not end; the last byte may be the CR of its end.
-            let (_, so_far) = self.line.split_last()?;
-            return is_clean(so_far).then_some(taken);
-        }
-        let mut line = std::mem::take(&mut self.line);
-        let line_is_right = match line.split_last() {
+    }
+
+    /// A whole line, up to its LF.
+    fn ends_with(&mut self, line: &[u8]) -> Option<()> {
+        match line.split_last() {
             Some((b'\r', line)) if is_clean(line) => self.ended(line),
             _ => None,
-        };
-        if line.capacity() <= LINE_BYTES_KEPT {
-            line.clear();
-            self.line = line;
         }
-        line_is_right.map(|()| taken)
     }
 
     /// A whole line, without its end.

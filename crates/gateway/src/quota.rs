@@ -3,7 +3,7 @@
 //! What a session may be holding is remembered here, and looked up in the store only when that seems too much. Requests
 //! that are under way at the same time may go over the limit by what they ask for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bell_coord::{Coord, Session};
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 
 /// What each session may be holding: at least what it holds. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Quota(Arc<Mutex<BTreeMap<SessionId, BTreeSet<Key>>>>);
+pub(crate) struct Quota(Arc<Mutex<HashMap<SessionId, HashSet<Key>>>>);
 
 impl Quota {
     /// Whether a session may hold these keys too.
@@ -53,12 +53,11 @@ impl Quota {
 
     fn with(&self, session: &SessionId, keys: &[Key]) -> usize {
         let all = self.lock();
-        let none = BTreeSet::new();
-        let held = all.get(session).unwrap_or(&none);
+        let Some(held) = all.get(session) else { return keys.len() };
         held.len() + keys.iter().filter(|key| !held.contains(*key)).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, BTreeSet<Key>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, HashSet<Key>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
