@@ -46,7 +46,7 @@ impl Order {
     pub(crate) fn carry_out(&self) -> Result<()> {
         let routes = Router::new().fallback_service(post(|| async {}));
         let runtime = runtime()?;
-        runtime.block_on(served::serve(self.address, &self.socket, &routes))?;
+        runtime.block_on(served::serve(self.address, &self.socket, routes))?;
         worker::ready()
     }
 }

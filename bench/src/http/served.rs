@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use axum::Router;
 use bell_control::Control;
 use bell_coord::Coord;
 use bell_coord::keys::Role;
@@ -15,7 +14,7 @@ use bell_gateway::serve::{Listening, listen, serve_daemon};
 use bell_gateway::server::Server;
 use bell_gateway::server::guard::Hosts;
 use bell_gateway::server::levers::{Levers, Pace, Reloaded};
-use bell_gateway::server::routes::routes;
+use bell_gateway::server::routes::{Routes, routes};
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
 use bell_store::memory::Memory;
@@ -48,14 +47,15 @@ impl Order {
             let loaded = Loaded::load(&folder);
             let control = Control::once(coord.clone(), coord, Arc::new(folder), Arc::new(loaded));
             let server = Server::new(control, Hosts::of(self.address, &[]), Arc::new(Nobody));
-            serve(self.address, &self.socket, &routes(server)).await
+            serve(self.address, &self.socket, routes(server)).await
         })?;
         worker::ready()
     }
 }
 
 /// Serves on a port and on a socket, for as long as the process lives.
-pub(crate) async fn serve(address: SocketAddr, socket: &Path, routes: &Router) -> Result<()> {
+pub(crate) async fn serve(address: SocketAddr, socket: &Path, routes: impl Into<Routes>) -> Result<()> {
+    let routes = routes.into();
     let port = TcpListener::bind(address).await.context("could not listen")?;
     for listening in [Listening::Tcp(port), Listening::Unix(listen(socket, None)?)] {
         let routes = routes.clone();

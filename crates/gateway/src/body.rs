@@ -1,13 +1,17 @@
 //! Reading what is asked: JSON of a known shape, of bounded size and depth, and nothing else.
 
-use axum::body::Body;
+use std::error::Error;
+
+use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::limits::{BODY_BYTES_MAX, BODY_WITHIN, FORM_BYTES_MAX, JSON_DEPTH_MAX};
+use crate::patience::Patience;
 use crate::refusal::Refusal;
 
 /// What is asked, from the body of a request.
@@ -17,10 +21,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Asked<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
-        check_type(request.headers())?;
-        read(&json(request.into_body()).await?).map(Self)
+        let (head, body) = request.into_parts();
+        asked(&head.headers, body, &Patience::default()).await.map(Self)
     }
 }
+
+/// What is asked, from the head and the body of a request.
+pub(crate) async fn asked<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: impl Sent,
+    patience: &Patience,
+) -> Result<T, Refusal> {
+    check_type(headers)?;
+    read(&json(body, patience).await?)
+}
+
+/// A body on its way here.
+pub(crate) trait Sent:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin
+{
+}
+impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin> Sent for B {}
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let wrong = |why: String| {
@@ -37,7 +58,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
 }
 
 /// The bytes of a form that a page has sent, which is small and came in time.
-pub(crate) async fn form(request: Request) -> Result<Vec<u8>, Refusal> {
+pub(crate) async fn form(request: Request) -> Result<Bytes, Refusal> {
     let mut types = request.headers().get_all(CONTENT_TYPE).iter();
     let kind = types.next().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -50,9 +71,9 @@ pub(crate) async fn form(request: Request) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The bytes of a body that is JSON, of bounded size and depth, and came in time.
-pub(crate) async fn json(body: Body) -> Result<Vec<u8>, Refusal> {
-    let read = tokio::time::timeout(BODY_WITHIN, whole(body, BODY_BYTES_MAX)).await;
-    let bytes = read.map_err(|_| too_slow())??;
+pub(crate) async fn json(body: impl Sent, patience: &Patience) -> Result<Bytes, Refusal> {
+    let read = patience.within(BODY_WITHIN, whole(body, BODY_BYTES_MAX)).await;
+    let bytes = read.ok_or_else(too_slow)??;
     if depth(&bytes) > JSON_DEPTH_MAX {
         return Err(Refusal::invalid(
             format!("could not read the request: it is nested more than {JSON_DEPTH_MAX} deep"),
@@ -83,18 +104,38 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The whole body. One that says beforehand that it is too large is not read at all.
-async fn whole(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
-    let announced = http_body::Body::size_hint(&body).lower();
+async fn whole(body: impl Sent, most: usize) -> Result<Bytes, Refusal> {
+    let announced = body.size_hint().lower();
     if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
         return Err(too_large(most));
     }
-    match Limited::new(body, most).collect().await {
-        Ok(body) => Ok(body.to_bytes().into()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large(most)),
-        Err(error) => {
-            Err(Refusal::invalid(format!("could not read the body: {error}"), "Send it again, whole."))
+    let mut body = Limited::new(body, most);
+    let first = next(&mut body, most).await?.unwrap_or_default();
+    // Most come in one piece, which is used as it is.
+    let Some(second) = next(&mut body, most).await? else { return Ok(first) };
+    let mut all = [first, second].concat();
+    while let Some(more) = next(&mut body, most).await? {
+        all.extend_from_slice(&more);
+    }
+    Ok(all.into())
+}
+
+/// The next piece of a body.
+async fn next(body: &mut Limited<impl Sent>, most: usize) -> Result<Option<Bytes>, Refusal> {
+    while let Some(frame) = body.frame().await {
+        match frame.map(http_body::Frame::into_data) {
+            Ok(Ok(data)) => return Ok(Some(data)),
+            // Fields after the body say nothing here.
+            Ok(Err(_)) => {}
+            Err(error) if error.is::<LengthLimitError>() => return Err(too_large(most)),
+            Err(error) => return Err(cut_off(&*error)),
         }
     }
+    Ok(None)
+}
+
+fn cut_off(error: &(dyn Error + Send + Sync)) -> Refusal {
+    Refusal::invalid(format!("could not read the body: {error}"), "Send it again, whole.")
 }
 
 fn too_large(most: usize) -> Refusal {

@@ -17,10 +17,10 @@ use bell_store::clock::boottime;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::acts::request_id;
 use crate::auth::Caller;
 use crate::body::Asked;
 use crate::desk::{Callee, Desk};
-use crate::locks::request_id;
 use crate::query::Query;
 use crate::refusal::{Answer, Refusal};
 

@@ -1,10 +1,9 @@
 //! One connection: served request by request, and put aside while one of them waits.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::Poll;
 
-use axum::Router;
-use axum::body::Body;
 use axum::response::Response;
 use http::header::CONNECTION;
 use http::{Request, Version};
@@ -14,11 +13,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use tower_service::Service;
 
 use crate::limits::{HEAD_BYTES_MAX, HEAD_WITHIN};
 use crate::parking::{Parking, ToCome};
+use crate::patience::Patience;
 use crate::serve::Peer;
+use crate::server::routes::Routes;
+use crate::visit::Visit;
 use crate::wire::Wire;
 
 /// What a parser is given in the place of a request that waited, so that it writes the answer.
@@ -31,14 +32,14 @@ const PEEKED_BYTES: usize = 64;
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     peer: Peer,
-    routes: Router,
+    routes: Routes,
     closing: CancellationToken,
 ) {
     let parking = Parking::default();
     let mut wire = Wire::new(stream, parking.clone());
     loop {
         // In a box, so that what it takes is given back while the connection is put aside.
-        let served = Box::pin(serve_until_one_waits(wire, peer, routes.clone(), &parking, &closing)).await;
+        let served = Box::pin(serve_until_one_waits(wire, peer, &routes, &parking, &closing)).await;
         let Some((returned, to_come)) = served else { return };
         wire = returned;
         let Some(answer) = wait(&mut wire, to_come).await else { return };
@@ -51,13 +52,14 @@ pub(crate) async fn serve(
 async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
     wire: Wire<S>,
     peer: Peer,
-    routes: Router,
+    routes: &Routes,
     parking: &Parking,
     closing: &CancellationToken,
 ) -> Option<(Wire<S>, ToCome)> {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
-    let answer = service_fn(|request| answer(request, peer, routes.clone(), parking));
+    let patience = Patience::default();
+    let answer = service_fn(|request| answer(request, routes, peer, parking, &patience));
     let mut served = http.serve_connection(TokioIo::new(wire), answer);
     let mut is_closing = false;
     let to_come = loop {
@@ -93,20 +95,18 @@ async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
 
 async fn answer(
     request: Request<Incoming>,
+    routes: &Routes,
     peer: Peer,
-    mut routes: Router,
     parking: &Parking,
-) -> Result<Response, std::convert::Infallible> {
+    patience: &Patience,
+) -> Result<Response, Infallible> {
     if let Some(answer) = parking.answer() {
         return Ok(answer);
     }
     let may_wait_aside = request.version() == Version::HTTP_11 && !request.headers().contains_key(CONNECTION);
-    let mut request = request.map(Body::new);
-    request.extensions_mut().insert(peer);
-    if may_wait_aside {
-        request.extensions_mut().insert(parking.clone());
-    }
-    let response = routes.call(request).await?;
+    let parking_if_any = may_wait_aside.then(|| parking.clone());
+    let visit = Visit { peer, parking: parking_if_any, patience: patience.clone() };
+    let response = routes.answer(visit, request).await;
     if parking.is_taken() {
         // This is taken apart in a moment.
         return std::future::pending().await;
@@ -140,8 +140,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    use axum::Extension;
+    use axum::body::Body;
     use axum::routing::{get, post};
+    use axum::{Extension, Router};
     use tokio::io::{AsyncWriteExt, DuplexStream};
     use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
@@ -178,7 +179,7 @@ mod tests {
             .route("/now", get(|| async { "now" }))
             .route("/large", get(|| async { "x".repeat(10_000) }));
         let closing = CancellationToken::new();
-        let task = tokio::spawn(serve(stream, Peer::Socket, routes, closing.clone()));
+        let task = tokio::spawn(serve(stream, Peer::Socket, routes.into(), closing.clone()));
         Served { peer, task, asked, closing }
     }
 

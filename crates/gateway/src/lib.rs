@@ -31,12 +31,15 @@
 //! | `quota` | how many locks a session may hold |
 //! | `recent` | leases that can be given back without a read |
 //! | `locks`, `sessions`, `run`, `calls` | the routes |
+//! | `acts` | taking, keeping and giving back locks |
 //! | [`routes`] | the router |
 //! | [`serve`](mod@serve) | connections: how many, and until when |
 //! | `connection`, `parking` | one of them; the same while its request waits |
+//! | `visit`, `patience` | what each of its requests gets of it: among others, time |
 //! | `framing`, `wire` | their bytes: what could be read in two ways is refused |
 //! | [`server`] | the port and the socket of the daemon |
 
+mod acts;
 mod auth;
 mod body;
 mod calls;
@@ -48,6 +51,7 @@ pub mod limits;
 mod locks;
 pub mod metrics;
 mod parking;
+mod patience;
 mod query;
 mod quota;
 mod recent;
@@ -57,6 +61,7 @@ mod run;
 pub mod serve;
 pub mod server;
 mod sessions;
+mod visit;
 mod waits;
 mod wire;
 

@@ -18,7 +18,8 @@ use serde::Serialize;
 
 use crate::answer;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// What nearly every answer is.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Seconds: a store that was restarted is often back by then.
 const TRY_AGAIN_AFTER: HeaderValue = HeaderValue::from_static("1");
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, SERVER_CONNECTIONS_MAX};
+use crate::server::routes::Routes;
 
 /// After a connection that could not be taken: without descriptors the next one can't be taken either.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -46,13 +47,13 @@ pub fn listen(path: &Path, owner: Option<Owner>) -> io::Result<UnixListener> {
 
 /// Serves the connections of one run until it is dropped; those that are open then are cut.
 pub async fn serve(listener: UnixListener, routes: Router) {
-    serve_until(Listening::Unix(listener), routes, CONNECTIONS_MAX, &CancellationToken::new()).await;
+    serve_until(Listening::Unix(listener), routes.into(), CONNECTIONS_MAX, &CancellationToken::new()).await;
 }
 
 /// Serves the connections of the daemon until `closing`: then no further one is taken, and those that are open end when
 /// what they asked for is answered.
-pub async fn serve_daemon(listening: Listening, routes: Router, closing: &CancellationToken) {
-    serve_until(listening, routes, SERVER_CONNECTIONS_MAX, closing).await;
+pub async fn serve_daemon(listening: Listening, routes: impl Into<Routes>, closing: &CancellationToken) {
+    serve_until(listening, routes.into(), SERVER_CONNECTIONS_MAX, closing).await;
 }
 
 /// Where connections come from.
@@ -91,7 +92,7 @@ impl Listening {
     }
 }
 
-async fn serve_until(listening: Listening, routes: Router, places: usize, closing: &CancellationToken) {
+async fn serve_until(listening: Listening, routes: Routes, places: usize, closing: &CancellationToken) {
     let places = Arc::new(Semaphore::new(places));
     let peers = Peers::default();
     let mut open = JoinSet::new();

@@ -11,6 +11,7 @@
 //! | `login` | pages: logging in and out |
 //! | `headers` | what every answer tells a browser |
 //! | [`routes`](mod@routes) | the router: one line for each topic |
+//! | `quick` | the short way to what is asked most |
 //! | `health` | whether anybody is there, and can work |
 //! | `metrics` | the numbers that operators watch |
 //! | `control`, [`levers`] | what operators ask and do |
@@ -40,7 +41,10 @@ pub mod openapi;
 mod outside;
 mod outsiders;
 pub(crate) mod question;
+mod quick;
 pub mod routes;
+#[cfg(test)]
+mod scene;
 mod sessions;
 mod stream;
 mod webhooks;

@@ -5,20 +5,23 @@
 //! purpose or because a connection broke, loses nothing: the next one with the same request id finds the request where it
 //! was, or its answer. A request that nobody attends for [`COME_BACK_WITHIN`] is given up, and a grant that nobody came
 //! for is given back. A grant that was told is forgotten here: the store knows it by its request id.
+//!
+//! Ten thousand may wait at a time, so what one of them keeps is small: one record, behind one lock, with one place
+//! where its calls and its task listen for news.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bell_api::lock::LockAnswer;
 use bell_coord::{Ask, Coord, Lease, Session};
 use bell_core::key::Key;
+use bell_core::lock::Mode;
 use bell_core::session::{RequestId, SessionId};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,8 +38,10 @@ type Name = (SessionId, RequestId);
 
 /// The requests that are under way, or whose answer nobody has come for yet. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Waits {
-    all: Arc<Mutex<BTreeMap<Name, Arc<Request>>>>,
+pub(crate) struct Waits(Arc<Inner>);
+
+struct Inner {
+    all: Mutex<BTreeMap<Name, Arc<Request>>>,
     tasks: TaskTracker,
     recent: Recent,
     /// Nothing waits here any more.
@@ -66,13 +71,20 @@ pub(crate) struct Wanted {
 struct Request {
     name: Name,
     keys: Vec<Key>,
-    mode: bell_core::lock::Mode,
+    mode: Mode,
+    standing: Mutex<Standing>,
+    /// Told whenever it stands otherwise.
+    news: Notify,
+}
+
+/// How a request stands.
+#[derive(Default)]
+struct Standing {
     /// Calls that attend it.
-    present: watch::Sender<usize>,
-    answer: watch::Sender<Option<Answer>>,
-    was_told: AtomicBool,
-    given_up: CancellationToken,
-    over: CancellationToken,
+    present: usize,
+    answer: Option<Answer>,
+    was_told: bool,
+    is_given_up: bool,
 }
 
 /// A call that attends a request, until it is dropped.
@@ -90,12 +102,13 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl Waits {
     /// Until `over`, at most so many.
     pub(crate) fn new(over: CancellationToken, at_end: AtEnd, most: usize) -> Self {
-        Self { all: Arc::default(), tasks: TaskTracker::new(), recent: Recent::default(), over, at_end, most }
+        let (all, tasks, recent) = (Mutex::default(), TaskTracker::new(), Recent::default());
+        Self(Arc::new(Inner { all, tasks, recent, over, at_end, most }))
     }
 
     /// What was granted here lately.
     pub(crate) fn recent(&self) -> &Recent {
-        &self.recent
+        &self.0.recent
     }
 
     /// Attends the request of this id, which is begun if nobody has done so.
@@ -111,9 +124,9 @@ impl Waits {
             }
             return Ok(Attending::of(request, self, None));
         }
-        if all.len() >= self.most {
+        if all.len() >= self.0.most {
             return Err(Refusal::too_many(
-                format!("could not ask for more: {} requests are under way here", self.most),
+                format!("could not ask for more: {} requests are under way here", self.0.most),
                 "Wait for some of them, or give them up.",
             ));
         }
@@ -127,11 +140,8 @@ impl Waits {
             name: name.clone(),
             keys: wanted.ask.keys.clone(),
             mode: wanted.ask.mode,
-            present: watch::Sender::new(0),
-            answer: watch::Sender::new(None),
-            was_told: AtomicBool::new(false),
-            given_up: CancellationToken::new(),
-            over: self.over.clone(),
+            standing: Mutex::default(),
+            news: Notify::new(),
         });
         all.insert(name, Arc::clone(&request));
         let work = Box::pin(self.clone().see_through(Arc::clone(&request), wanted));
@@ -141,7 +151,7 @@ impl Waits {
     /// Gives up a request. Whether there was one.
     pub(crate) fn give_up(&self, session: &SessionId, request: &RequestId) -> bool {
         let found = self.lock().get(&(session.clone(), request.clone())).cloned();
-        found.inspect(|request| request.given_up.cancel()).is_some()
+        found.inspect(|request| request.change(|standing| standing.is_given_up = true)).is_some()
     }
 
     /// Asks, waits, keeps the answer for whoever comes for it.
@@ -153,124 +163,158 @@ impl Waits {
             // Dropped half-way, the library gives back what it got and leaves the queue.
             () = self.deserted(&request, COME_BACK_WITHIN) => return,
         };
-        let Some(answered) = answered else {
-            self.lock().remove(&request.name);
-            return;
-        };
+        let Some(answered) = answered else { return self.forget(&request) };
         let (leases, answer, patience) = match answered {
             Ok(leases) => {
-                self.recent.granted(&session, &leases);
+                self.recent().granted(&session, &leases);
                 let answer = answer::granted(&session, &first, &leases);
                 (leases, Ok(answer), COME_BACK_WITHIN)
             }
             // Asked once more it may be otherwise, so this is told to those who are here and forgotten.
             Err(denied) => (Vec::new(), Err(Refusal::about(&first)(denied)), Duration::ZERO),
         };
-        request.answer.send_replace(Some(answer));
+        request.change(|standing| standing.answer = Some(answer));
         self.deserted(&request, patience).await;
         // What was granted in the last moment may be on its way, and the same request will find it.
-        let is_handed_on = self.at_end == AtEnd::Stand && self.over.is_cancelled();
-        if !request.was_told.load(Ordering::Acquire) && !is_handed_on {
+        let is_handed_on = self.0.at_end == AtEnd::Stand && self.0.over.is_cancelled();
+        if !request.standing().was_told && !is_handed_on {
             give_back(&coord, &session, leases).await;
         }
     }
 
     /// Returns when whoever serves next is to go on with what waits here.
     async fn handed_on(&self) {
-        match self.at_end {
-            AtEnd::Stand => self.over.cancelled().await,
+        match self.0.at_end {
+            AtEnd::Stand => self.0.over.cancelled().await,
             AtEnd::Leave => std::future::pending().await,
         }
     }
 
     /// Returns when nobody has attended the request for so long, or it was given up; then it is forgotten.
-    async fn deserted(&self, request: &Request, patience: Duration) {
-        let mut present = request.present.subscribe();
+    async fn deserted(&self, request: &Arc<Request>, patience: Duration) {
         loop {
-            let alone = async {
-                loop {
-                    // The sender lives in the request.
-                    let _ = present.wait_for(|count| *count == 0).await;
-                    let was_told = request.was_told.load(Ordering::Acquire);
-                    let patience = if was_told { Duration::ZERO } else { patience };
-                    if timeout(patience, present.wait_for(|count| *count > 0)).await.is_err() {
-                        return;
-                    }
-                }
-            };
             tokio::select! {
                 biased;
-                () = request.given_up.cancelled() => {}
-                () = self.over.cancelled() => {}
-                () = alone => {}
+                () = self.0.over.cancelled() => {}
+                () = request.left_alone(patience) => {}
             }
             let mut all = self.lock();
-            let is_final = request.given_up.is_cancelled() || self.over.is_cancelled();
+            let is_final = request.standing().is_given_up || self.0.over.is_cancelled();
             // Calls join under the same lock, so nobody is overlooked.
-            if is_final || *request.present.borrow() == 0 {
-                all.remove(&request.name);
-                return;
+            if is_final || request.standing().present == 0 {
+                return remove(&mut all, request);
             }
         }
     }
 
+    fn forget(&self, request: &Arc<Request>) {
+        remove(&mut self.lock(), request);
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Request>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Request {
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes how it stands, and lets those know who listen.
+    fn change(&self, change: impl FnOnce(&mut Standing)) {
+        change(&mut self.standing());
+        self.news.notify_waiters();
+    }
+
+    /// Returns once this is so.
+    async fn until(&self, is_so: impl Fn(&Standing) -> bool) {
+        loop {
+            // What is told from here on is heard.
+            let news = self.news.notified();
+            if is_so(&self.standing()) {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// Returns when it was given up, or nobody has attended it for so long: at once, if it was told what there is to tell.
+    async fn left_alone(&self, patience: Duration) {
+        loop {
+            self.until(|standing| standing.present == 0 || standing.is_given_up).await;
+            let patience = if self.standing().was_told { Duration::ZERO } else { patience };
+            let back = self.until(|standing| standing.present > 0 || standing.is_given_up);
+            if timeout(patience, back).await.is_err() || self.standing().is_given_up {
+                return;
+            }
+        }
+    }
+}
+
+impl Standing {
     /// Whether whoever attended it has heard all that there is to hear.
     fn was_answered(&self) -> bool {
-        self.was_told.load(Ordering::Acquire) || matches!(&*self.answer.borrow(), Some(Err(_)))
+        self.was_told || matches!(self.answer, Some(Err(_)))
     }
 }
 
 impl Attending {
     fn of(request: &Arc<Request>, waits: &Waits, work: Option<Work>) -> Self {
-        request.present.send_modify(|count| *count += 1);
+        request.change(|standing| standing.present += 1);
         Self { request: Arc::clone(request), waits: waits.clone(), work, runtime: Handle::current() }
     }
 
-    /// The answer, if it comes within this time. From then on it is the caller's.
-    pub(crate) async fn answer(&mut self, within: Duration) -> Option<Answer> {
+    /// The answer, if it comes within this time.
+    pub(crate) async fn answer_within(&mut self, time: Duration) -> Option<Answer> {
+        timeout(time, self.answer()).await.ok().flatten()
+    }
+
+    /// The answer, which is the caller's from then on. `None` if nothing waits here any more.
+    pub(crate) async fn answer(&mut self) -> Option<Answer> {
         let request = &self.request;
-        let mut answer = request.answer.subscribe();
-        let come = async {
-            tokio::select! {
-                biased;
-                never = carry_out(&mut self.work) => match never {},
-                found = answer.wait_for(Option::is_some) => found.ok().and_then(|answer| (*answer).clone()),
-                () = request.given_up.cancelled() => Some(Err(given_up())),
-                () = request.over.cancelled() => None,
-            }
+        let has_come = tokio::select! {
+            biased;
+            never = carry_out(&mut self.work) => match never {},
+            () = request.until(|standing| standing.answer.is_some() || standing.is_given_up) => true,
+            () = self.waits.0.over.cancelled() => false,
         };
-        let answer = timeout(within, come).await.ok().flatten();
-        if matches!(answer, Some(Ok(_))) {
-            request.was_told.store(true, Ordering::Release);
+        has_come.then(|| self.hear())
+    }
+
+    /// Hears what there is to hear. Whoever is the only one takes it along, and the request is forgotten.
+    fn hear(&mut self) -> Answer {
+        let mut all = self.waits.lock();
+        let mut standing = self.request.standing();
+        let answer = if standing.present > 1 { standing.answer.clone() } else { standing.answer.take() };
+        standing.was_told |= matches!(answer, Some(Ok(_)));
+        if standing.present == 1 && answer.is_some() {
+            drop(standing);
+            remove(&mut all, &self.request);
+            self.work = None;
         }
-        answer
+        answer.unwrap_or_else(|| Err(given_up()))
     }
 
     /// Leaves the request to a task of its own.
     pub(crate) fn hand_over(&mut self) {
         if let Some(work) = self.work.take() {
-            self.waits.tasks.spawn_on(work, &self.runtime);
+            self.waits.0.tasks.spawn_on(work, &self.runtime);
         }
     }
 }
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.request.present.send_modify(|count| *count = count.saturating_sub(1));
+        self.request.change(|standing| standing.present = standing.present.saturating_sub(1));
         if self.work.is_none() {
             return;
         }
         let mut all = self.waits.lock();
         // Calls join under the same lock, so nobody is overlooked.
-        if *self.request.present.borrow() == 0 && self.request.was_answered() {
-            all.remove(&self.request.name);
-            return;
+        let is_over = |standing: &Standing| standing.present == 0 && standing.was_answered();
+        if is_over(&self.request.standing()) {
+            return remove(&mut all, &self.request);
         }
         drop(all);
         self.hand_over();
@@ -284,6 +328,13 @@ async fn carry_out(work: &mut Option<Work>) -> Infallible {
         *work = None;
     }
     std::future::pending().await
+}
+
+/// Forgets a request, unless the name is another's by now.
+fn remove(all: &mut BTreeMap<Name, Arc<Request>>, request: &Arc<Request>) {
+    if all.get(&request.name).is_some_and(|found| Arc::ptr_eq(found, request)) {
+        all.remove(&request.name);
+    }
 }
 
 fn given_up() -> Refusal {
@@ -336,7 +387,7 @@ mod tests {
         }
 
         fn count(&self) -> (usize, usize) {
-            (self.waits.lock().len(), self.waits.tasks.len())
+            (self.waits.lock().len(), self.waits.0.tasks.len())
         }
     }
 
@@ -348,12 +399,12 @@ mod tests {
     async fn a_request_that_is_answered_at_once_takes_no_task_and_leaves_nothing() {
         let (scene, session) = (Scene::new(), session());
         let mut call = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
-        assert!(call.answer(Duration::from_secs(60)).await.unwrap().is_ok());
+        assert!(call.answer_within(Duration::from_secs(60)).await.unwrap().is_ok());
         drop(call);
         assert_eq!(scene.count(), (0, 0));
         assert!(scene.waits.recent().take(session.id(), &Key::parse(KEY).unwrap()).is_some());
         let mut refused = scene.waits.attend(scene.wanted(&self::session(), Duration::ZERO)).unwrap();
-        assert!(refused.answer(Duration::from_secs(60)).await.unwrap().is_err());
+        assert!(refused.answer_within(Duration::from_secs(60)).await.unwrap().is_err());
         drop(refused);
         assert_eq!(scene.count(), (0, 0));
     }
@@ -364,15 +415,15 @@ mod tests {
         let held = scene.coord.acquire(&holder, &scene.wanted(&holder, Duration::ZERO).ask).await.unwrap();
         let minute = Duration::from_secs(60);
         let mut call = scene.waits.attend(scene.wanted(&waiter, minute)).unwrap();
-        assert!(call.answer(Duration::from_millis(5)).await.is_none());
+        assert!(call.answer_within(Duration::from_millis(5)).await.is_none());
         drop(call);
         assert_eq!(scene.count(), (1, 1));
         scene.coord.release(&holder, &held[0]).await.unwrap();
         let mut call = scene.waits.attend(scene.wanted(&waiter, minute)).unwrap();
-        assert!(call.answer(minute).await.unwrap().is_ok());
+        assert!(call.answer_within(minute).await.unwrap().is_ok());
         drop(call);
-        scene.waits.tasks.close();
-        scene.waits.tasks.wait().await;
+        scene.waits.0.tasks.close();
+        scene.waits.0.tasks.wait().await;
         assert_eq!(scene.count(), (0, 0));
     }
 
@@ -381,8 +432,36 @@ mod tests {
         let (scene, session) = (Scene::new(), session());
         let mut first = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
         let mut second = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
-        assert!(first.answer(Duration::from_secs(60)).await.unwrap().is_ok());
+        assert!(first.answer_within(Duration::from_secs(60)).await.unwrap().is_ok());
         drop(first);
-        assert!(second.answer(Duration::from_secs(60)).await.unwrap().is_ok());
+        assert!(second.answer_within(Duration::from_secs(60)).await.unwrap().is_ok());
+    }
+    #[tokio::test]
+    async fn a_request_that_comes_again_while_its_answer_goes_out_is_another() {
+        let (scene, session) = (Scene::new(), session());
+        let mut first = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
+        let granted = first.answer().await.unwrap().unwrap();
+        let mut second = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
+        drop(first);
+        assert_eq!(scene.count(), (1, 0), "the second is not forgotten with the first");
+        assert_eq!(second.answer().await.unwrap().unwrap().fence, granted.fence, "the store knows its id");
+        drop(second);
+        assert_eq!(scene.count(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_is_over_for_whoever_attends_it() {
+        let (scene, holder, waiter) = (Scene::new(), session(), session());
+        scene.coord.acquire(&holder, &scene.wanted(&holder, Duration::ZERO).ask).await.unwrap();
+        let mut call = scene.waits.attend(scene.wanted(&waiter, Duration::from_secs(60))).unwrap();
+        assert!(call.answer_within(Duration::from_millis(5)).await.is_none());
+        call.hand_over();
+        assert!(scene.waits.give_up(waiter.id(), &RequestId::from("r1")));
+        let refusal = call.answer().await.unwrap().unwrap_err();
+        assert_eq!(refusal.answer.outcome, bell_api::outcome::Outcome::TimedOut);
+        drop(call);
+        scene.waits.0.tasks.close();
+        scene.waits.0.tasks.wait().await;
+        assert_eq!(scene.count(), (0, 0));
     }
 }

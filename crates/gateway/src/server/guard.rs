@@ -16,7 +16,8 @@ use bell_coord::logins::Login;
 use bell_coord::{Session, Token};
 use bell_store::clock::boottime;
 use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use tokio::time::timeout;
 
 use super::guesses::TooMany;
 use super::{Server, headers, login};
@@ -26,6 +27,9 @@ use crate::parking::Parking;
 use crate::refusal::Refusal;
 use crate::serve::Peer;
 use bell_api::outcome::Outcome;
+
+/// Where a browser says from how far away a request comes.
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The names that this server is called by.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +52,8 @@ impl Hosts {
 
     /// Whether `host`, with or without a port, is one of them.
     fn has(&self, host: &str) -> bool {
-        self.names.contains(&without_port(host).to_ascii_lowercase())
+        let host = without_port(host);
+        self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 }
 
@@ -149,22 +154,34 @@ fn only_locks() -> Refusal {
 
 /// Lets a request through that was meant for this server and does not come from another page.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
-    let head = request.headers();
-    let meant = check_head(head)
-        .and_then(|()| check_target(request.uri()))
-        .and_then(|()| check_host(server.hosts(), head));
     let parking = request.extensions().get::<Parking>().cloned();
-    let mut response = match meant.and_then(|()| check_origin(request.method(), head)) {
-        Ok(()) => tokio::time::timeout(ANSWER_WITHIN, next.run(request))
-            .await
-            .unwrap_or_else(|_| too_slow().into_response()),
-        Err(refusal) => {
-            let mut response = refusal.into_response();
-            // What else comes on this connection may be another's, who did not know where it leads.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            response
-        }
-    };
+    match is_meant(&server, &request) {
+        Ok(()) => finish(parking.as_ref(), timeout(ANSWER_WITHIN, next.run(request)).await.ok()),
+        Err(refusal) => turn_away(refusal),
+    }
+}
+
+/// Whether a request was meant for this server, and does not come from another page.
+pub(super) fn is_meant<B>(server: &Server, request: &http::Request<B>) -> Result<(), Refusal> {
+    let head = request.headers();
+    check_head(head)?;
+    check_target(request.uri())?;
+    check_host(server.hosts(), head)?;
+    check_origin(request.method(), head)
+}
+
+/// What is answered to a request that was not meant for this server.
+pub(super) fn turn_away(refusal: Refusal) -> Response {
+    let mut response = refusal.into_response();
+    // What else comes on this connection may be another's, who did not know where it leads.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    headers::dress(response.headers_mut());
+    response
+}
+
+/// What is answered to one that was: `None` if nothing was in time. It may be still to come.
+pub(super) fn finish(parking: Option<&Parking>, answer: Option<Response>) -> Response {
+    let mut response = answer.unwrap_or_else(|| too_slow().into_response());
     headers::dress(response.headers_mut());
     if let Some(parking) = parking {
         parking.change(|to_come| headers::dress(to_come.headers_mut()));
@@ -207,9 +224,9 @@ fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let is_same_site = text("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
-    let host = text(HOST.as_str()).unwrap_or_default();
+    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_same_site = text(&SEC_FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let host = text(&HOST).unwrap_or_default();
     let is_own =
         |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host));
     if is_same_site && headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(is_own)) {
@@ -254,7 +271,8 @@ fn is_for_a_page(request: &Request) -> bool {
         && !request.headers().contains_key(AUTHORIZATION)
 }
 
-async fn caller(
+/// Who asks.
+pub(super) async fn caller(
     server: &Server,
     admitted: Admitted,
     peer: Peer,
@@ -322,7 +340,7 @@ async fn logged_in(server: &Server, login: &Login) -> Result<(KeyName, Role), Re
 /// A browser sends what it has of a login with every request, whoever made it; so an act must say which page it is from.
 /// That it is one of ours was checked before.
 fn must_name_its_page(headers: &HeaderMap) -> Result<(), Refusal> {
-    if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
+    if headers.contains_key(ORIGIN) || headers.contains_key(&SEC_FETCH_SITE) {
         return Ok(());
     }
     Err(other_page())

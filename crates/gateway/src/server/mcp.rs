@@ -28,6 +28,7 @@ use super::Server;
 use super::guard::{bearer, peer, prove, unknown};
 use crate::body;
 use crate::limits::BODY_BYTES_MAX;
+use crate::patience::Patience;
 use crate::refusal::Refusal;
 use crate::serve::Peer;
 use cancelling::{Calls, Said};
@@ -56,7 +57,7 @@ async fn answer(server: Server, calls: Calls, request: Request) -> Response {
 async fn attend(server: &Server, calls: &Calls, request: Request) -> Result<Response, Refusal> {
     let (caller, side) = side(server, peer(&request), request.headers()).await?;
     let (head, sent) = request.into_parts();
-    let sent = body::json(sent).await?;
+    let sent = body::json(sent, &Patience::default()).await?;
     let said = Said::in_(&sent);
     if let Some(Said::Cancels(id)) = &said {
         calls.cancel(&caller, id);

@@ -1,17 +1,62 @@
-//! The router of the daemon. Whoever adds a topic adds one line to the group that its routes belong to.
+//! The routes of the daemon. Whoever adds a topic adds one line to the group that it belongs to.
 
 use axum::Router;
+use axum::body::Body;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
+use hyper::body::Incoming;
+use tower_service::Service;
 
 use super::guard::{self, Admitted};
+use super::quick::Act;
 use super::{
     Server, control, deliveries, events, health, locks, login, logs, mcp, metrics, openapi, sessions,
     webhooks,
 };
 use crate::routes::{nothing_here, wrong_method};
+use crate::visit::Visit;
+
+/// Everything that the daemon answers.
+#[derive(Clone)]
+pub struct Routes {
+    router: Router,
+    /// Acts that there is a short way to are done here.
+    server: Option<Server>,
+}
 
 /// Every route, behind its checks.
-pub fn routes(server: Server) -> Router {
+pub fn routes(server: Server) -> Routes {
+    Routes { router: router(server.clone()), server: Some(server) }
+}
+
+impl From<Router> for Routes {
+    fn from(router: Router) -> Self {
+        Self { router, server: None }
+    }
+}
+
+impl Routes {
+    /// Answers a request.
+    pub(crate) async fn answer(&self, visit: Visit, request: http::Request<Incoming>) -> Response {
+        if let Some(server) = &self.server
+            && let Some(act) = Act::of(&request)
+        {
+            // In a box, so that a connection that is idle keeps no room for it.
+            return Box::pin(act.answer(server.clone(), visit, request)).await;
+        }
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(visit.peer);
+        if let Some(parking) = visit.parking {
+            request.extensions_mut().insert(parking);
+        }
+        match self.router.clone().call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+pub(crate) fn router(server: Server) -> Router {
     let behind = |admitted: Admitted, routes: Router<Server>| {
         let server = server.clone();
         routes.layer(from_fn(move |request, next| guard::admit(server.clone(), admitted, request, next)))

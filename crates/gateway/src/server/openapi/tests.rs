@@ -1,47 +1,19 @@
 //! The table and the router say the same, and the document hangs together.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::body::Body;
-use bell_control::Control;
-use bell_coord::Coord;
 use bell_coord::keys::Role;
-use bell_project::folder::Folder;
-use bell_project::load::Loaded;
-use bell_store::memory::Memory;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tower_service::Service;
 
 use super::*;
-use crate::server::guard::Hosts;
-use crate::server::levers::{Levers, Pace, Reloaded};
-use crate::server::routes::routes;
+use crate::server::routes::router;
+use crate::server::scene::server;
 
 /// Pages for people, which are no part of the API.
 const PAGES: &[&str] = &["/", "/login", "/login.css", "/logout"];
-
-struct NoDaemon;
-
-#[async_trait]
-impl Levers for NoDaemon {
-    fn stop(&self, _pace: Pace) {}
-
-    async fn reload(&self) -> Option<Reloaded> {
-        None
-    }
-}
-
-fn server(folder: &std::path::Path) -> (Server, Coord) {
-    let coord = Coord::new(Arc::new(Memory::new()));
-    let folder = Folder::open(folder).unwrap();
-    let loaded = Arc::new(Loaded::load(&folder));
-    let control = Control::once(coord.clone(), coord.clone(), Arc::new(folder), loaded);
-    let hosts = Hosts::of("127.0.0.1:80".parse().unwrap(), &[]);
-    (Server::new(control, hosts, Arc::new(NoDaemon)), coord)
-}
 
 /// The paths of a router: it shows them when it is debugged, and nowhere else.
 fn paths_of(router: &Router) -> BTreeSet<String> {
@@ -53,7 +25,7 @@ fn paths_of(router: &Router) -> BTreeSet<String> {
 #[tokio::test]
 async fn every_route_is_in_the_table_and_the_table_has_no_others() {
     let folder = tempfile::tempdir().unwrap();
-    let router = routes(server(folder.path()).0);
+    let router = router(server(folder.path()).0);
     let mut documented: BTreeSet<String> =
         table::operations().iter().map(|operation| operation.path.to_owned()).collect();
     documented.extend(PAGES.iter().map(|page| (*page).to_owned()));
@@ -65,7 +37,7 @@ async fn every_method_of_the_table_is_answered_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let (server, coord) = server(folder.path());
     let key = coord.add_key(&"test".parse().unwrap(), Role::Full).await.unwrap().unwrap().expose();
-    let mut router = routes(server);
+    let mut router = router(server);
     let paths: BTreeSet<&str> = table::operations().iter().map(|operation| operation.path).collect();
     let known: BTreeSet<(&str, &str)> =
         table::operations().iter().map(|operation| (operation.method, operation.path)).collect();

@@ -1,0 +1,171 @@
+//! The short way and the router answer alike, whatever is asked and however wrongly.
+
+use axum::Router;
+use axum::body::Body;
+use bell_coord::keys::Role;
+use bell_coord::{Coord, Session};
+use bell_core::session::{Identity, SESSION_TTL};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower_service::Service;
+
+use super::*;
+use crate::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
+use crate::patience::Patience;
+use crate::serve::Peer;
+use crate::server::routes::router;
+use crate::server::scene;
+
+const ACQUIRE: &str = r#"{"keys":["deploy://x"],"request_id":"r1"}"#;
+
+/// A server with both ways to it, a session there and a key.
+struct Scene {
+    server: Server,
+    router: Router,
+    coord: Coord,
+    session: Session,
+    key: String,
+    _folder: tempfile::TempDir,
+}
+
+/// A request, to be sent twice.
+#[derive(Clone, Debug)]
+struct Sending {
+    target: &'static str,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+impl Sending {
+    fn to(target: &'static str, token: &str, body: &str) -> Self {
+        let headers = vec![
+            ("host", "localhost".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("authorization", format!("Bearer {token}")),
+        ];
+        Self { target, headers, body: body.to_owned() }
+    }
+
+    fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(given, _)| *given != name);
+        self
+    }
+
+    fn and(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    fn made(&self) -> Request<Body> {
+        let mut request = Request::builder().method("POST").uri(self.target);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        request.body(Body::from(self.body.clone())).unwrap()
+    }
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, coord) = scene::server(folder.path());
+        let key = coord.add_key(&"test".parse().unwrap(), Role::Full).await.unwrap().unwrap().expose();
+        let session = coord.open_session(Identity::default(), Some(SESSION_TTL)).await.unwrap();
+        Self { router: router(server.clone()), server, coord, session, key, _folder: folder }
+    }
+
+    fn token(&self) -> String {
+        self.session.token().expose()
+    }
+
+    async fn by_the_router(&self, sending: &Sending) -> (u16, HeaderMap, Value) {
+        let mut request = sending.made();
+        request.extensions_mut().insert(Peer::Socket);
+        read(self.router.clone().call(request).await.unwrap()).await
+    }
+
+    async fn by_the_short_way(&self, sending: &Sending) -> (u16, HeaderMap, Value) {
+        let request = sending.made();
+        let act = Act::of(&request).unwrap();
+        let visit = Visit { peer: Peer::Socket, parking: None, patience: Patience::default() };
+        read(act.answer(self.server.clone(), visit, request).await).await
+    }
+}
+
+async fn read(response: Response) -> (u16, HeaderMap, Value) {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let mut headers = head.headers;
+    // The router writes it itself; of what the short way answers, the parser does.
+    headers.remove("content-length");
+    (head.status.as_u16(), headers, serde_json::from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn whatever_is_refused_is_refused_in_the_same_words() {
+    let scene = Scene::new().await;
+    let right = Sending::to("/v1/locks/acquire", &scene.token(), ACQUIRE);
+    let to = |target, body: &str| Sending::to(target, &scene.token(), body);
+    let wrong = [
+        right.clone().without("authorization"),
+        right.clone().and("authorization", "Bearer x"),
+        Sending::to("/v1/locks/acquire", "nobody", ACQUIRE),
+        Sending::to("/v1/locks/acquire", &scene.key, ACQUIRE),
+        right.clone().without("host"),
+        right.clone().without("host").and("host", "evil.example"),
+        right.clone().and("host", "localhost"),
+        right.clone().and("content-length", "1").and("transfer-encoding", "chunked"),
+        right.clone().and("origin", "http://evil.example"),
+        right.clone().and("sec-fetch-site", "cross-site"),
+        right.clone().without("content-type"),
+        right.clone().and("content-type", "application/json"),
+        to("http://localhost/v1/locks/acquire", ACQUIRE),
+        to("/v1/locks/acquire", "[]"),
+        to("/v1/locks/acquire", r#"{"keys":["deploy://x"],"request_id":"r1","colour":"red"}"#),
+        to("/v1/locks/acquire", r#"{"keys":["no key"],"request_id":"r1"}"#),
+        to("/v1/locks/acquire", r#"{"keys":["bell:x"],"request_id":"r1"}"#),
+        to("/v1/locks/acquire", &" ".repeat(BODY_BYTES_MAX + 1)),
+        to("/v1/locks/acquire", &"[".repeat(JSON_DEPTH_MAX + 1)),
+        to("/v1/locks/release", r#"{"key":"deploy://never"}"#),
+        to("/v1/locks/renew", r#"{"key":"deploy://never"}"#),
+    ];
+    for sending in wrong {
+        let (status, headers, body) = scene.by_the_short_way(&sending).await;
+        assert!(status >= 400, "{sending:?} was answered {status}");
+        assert_eq!((status, headers, body), scene.by_the_router(&sending).await, "{sending:?}");
+    }
+    assert!(scene.coord.keys_of(scene.session.id(), 1).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn whatever_is_done_is_answered_with_the_same_fields() {
+    let scene = Scene::new().await;
+    let fields = |body: &Value| body.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let key = r#"{"key":"deploy://x"}"#;
+    for (target, body, outcome) in [
+        ("/v1/locks/acquire?x=1", ACQUIRE, "granted"),
+        ("/v1/locks/renew", key, "renewed"),
+        ("/v1/locks/release", key, "released"),
+    ] {
+        let sending = Sending::to(target, &scene.token(), body);
+        let other = Sending::to(target, &scene.token(), &body.replace("//x", "//y").replace("r1", "r2"));
+        let (status, headers, body) = scene.by_the_short_way(&sending).await;
+        assert_eq!((status, body["outcome"].as_str()), (200, Some(outcome)), "{body}");
+        let (other_status, other_headers, other_body) = scene.by_the_router(&other).await;
+        assert_eq!((status, headers, fields(&body)), (other_status, other_headers, fields(&other_body)));
+    }
+}
+
+#[test]
+fn there_is_no_short_way_to_anything_else() {
+    let of = |method: &str, target: &str| {
+        Act::of(&Request::builder().method(method).uri(target).body(()).unwrap())
+    };
+    assert_eq!(of("POST", "/v1/locks/acquire"), Some(Act::Acquire));
+    for (method, target) in
+        [("GET", "/v1/locks/acquire"), ("POST", "/v1/locks/acquire/"), ("POST", "/v1/locks")]
+    {
+        assert_eq!(of(method, target), None, "{method} {target}");
+    }
+}
