@@ -1,7 +1,7 @@
 //! Which way a batch takes: the short one, a statement that commits it if nothing stands in its way, or the long one, the
 //! procedure that judges each transaction and says why.
 //!
-//! The short way costs two thirds of the long one, and a round trip more if it turns out to be closed: somebody listens,
+//! The short way costs about three quarters of the long one, and a round trip more if it turns out to be closed: somebody listens,
 //! another process commits, an expectation does not hold. What closed it is likely to be there for a while.
 
 use std::sync::{Mutex, PoisonError};

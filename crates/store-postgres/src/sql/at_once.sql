@@ -1,6 +1,6 @@
 -- Commits a batch if nothing stands in its way, and does nothing otherwise: then there is no row, and the procedure
 -- `commit_together` says why. It is the same commit, in one statement that is planned once and ends its own
--- transaction, for two thirds of what the procedure takes.
+-- transaction, for about three quarters of what the procedure takes.
 --
 -- $1   the highest revision that the caller knows of
 -- $2   the server's system, $3 its branch, as the caller's connection knows them
