@@ -85,9 +85,10 @@ async fn a_supervisor_that_is_told_to_stop_ends_the_run_as_interrupted() {
 
 #[tokio::test]
 async fn whoever_asks_a_second_time_means_now() {
-    let run = Run::of("trap 'touch $HERE/told; echo > $HERE/told' TERM; while :; do sleep 0.05; done");
-    let run = run.with(|launch| launch.grace_ms = 3_600_000);
+    let script = "trap 'echo > $HERE/told' TERM; echo > $HERE/ready; while :; do sleep 0.05; done";
+    let run = Run::of(script).with(|launch| launch.grace_ms = 3_600_000);
     let handle = run.start().await;
+    run.left("ready").await;
     handle.interrupt().unwrap();
     run.left("told").await;
     handle.interrupt().unwrap();
