@@ -202,9 +202,26 @@ async fn old_ticks_are_forgotten_but_for_the_one_that_says_where_the_schedule_is
     for seconds in [60, 120, 180] {
         coord.miss(&tick(seconds), "nobody was there").await.unwrap();
     }
-    while coord.forget_fires(&agent(), Wall(1_000_000)).await.unwrap() > 0 {}
-    let left = coord.fires(&agent(), None, 10).await.unwrap().rows;
-    assert_eq!(left.iter().map(|(nominal, _)| nominal.0).collect::<Vec<_>>(), [180_000]);
+    // Names that start alike, on both sides in the order.
+    for other in ["triage-2", "triage2", "a"] {
+        coord.first_seen(&other.parse().unwrap(), Wall(1_000)).await.unwrap();
+        for seconds in 1..=50 {
+            coord.miss(&Tick { agent: other.parse().unwrap(), ..tick(seconds * 60) }, "away").await.unwrap();
+        }
+    }
+    coord.forget_fires(Wall(125_000)).await.unwrap();
+    assert_eq!(nominal_times(&coord, "triage").await, [180]);
+    assert_eq!(nominal_times(&coord, "triage-2").await.len(), 48);
+    coord.forget_fires(Wall(1_000_000_000)).await.unwrap();
+    for name in ["a", "triage-2", "triage2"] {
+        assert_eq!(nominal_times(&coord, name).await, [3_000], "{name}");
+    }
+    assert_eq!(nominal_times(&coord, "triage").await, [180]);
+}
+
+async fn nominal_times(coord: &Coord, agent: &str) -> Vec<u64> {
+    let rows = coord.fires(&agent.parse().unwrap(), None, 100).await.unwrap().rows;
+    rows.iter().map(|(nominal, _)| nominal.0 / 1_000).collect()
 }
 
 #[tokio::test]

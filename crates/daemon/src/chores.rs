@@ -47,9 +47,7 @@ async fn tidy(site: &Site) -> Result<(), Denied> {
     let cutoff = Wall(wall_now().0.saturating_sub(days * DAY_MS));
     while site.coord.forget_before(cutoff).await? > 0 {}
     while site.coord.forget_deliveries(cutoff).await? > 0 {}
-    for agent in loaded.agents.keys() {
-        while site.coord.forget_fires(agent, cutoff).await? > 0 {}
-    }
+    site.coord.forget_fires(cutoff).await?;
     site.place.forget_runs(cutoff);
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Forgetting what is old: history, ticks, deliveries, and the jobs and runs that are over.
 
 use bell_core::work::Wall;
-use bell_core::work::agent::AgentName;
 use bell_core::work::job::{Job, JobId, State};
 use bell_core::work::row::{Event, RowId, What};
 use bell_store::{Expect, Name, Txn, Write};
@@ -44,18 +43,31 @@ impl Coord {
         Ok(count)
     }
 
-    /// Forgets ticks of an agent's schedule that were due before `cutoff`, a page of them. The latest is kept: it says
-    /// up to when the schedule has been decided, and may be a year ago.
+    /// Forgets ticks that were due before `cutoff`, also those of agents that are no longer there. The latest of each
+    /// agent is kept: it says up to when the schedule has been decided, and may be a year ago.
     ///
     /// # Errors
     /// If the store can't be reached.
-    pub async fn forget_fires(&self, agent: &AgentName, cutoff: Wall) -> Result<usize, Denied> {
-        let prefix = self.space().kind(&format!("fire/{agent}/"));
+    pub async fn forget_fires(&self, cutoff: Wall) -> Result<(), Denied> {
+        let all = self.space().kind("fire/");
+        let mut from = all.clone();
+        // An agent's ticks lie together, the latest first: one look finds the next agent and the tick to keep.
+        while let Some(latest) = self.store().scan(&all, &from, 1).await?.records.into_keys().next() {
+            // A name without its second part can't be, and would be all that is left to look at.
+            let Some((agent, _)) = latest.as_str()[all.len()..].split_once('/') else { return Ok(()) };
+            let prefix = format!("{all}{agent}/");
+            while self.forget_fires_of(&prefix, &latest, cutoff).await? > 0 {}
+            // What comes behind all that starts with the prefix.
+            from = format!("{all}{agent}0");
+        }
+        Ok(())
+    }
+
+    async fn forget_fires_of(&self, prefix: &str, latest: &Name, cutoff: Wall) -> Result<usize, Denied> {
         let from = format!("{prefix}{}", latest_first(cutoff));
-        let page = self.store().scan(&prefix, &from, BATCH).await?;
-        let latest = self.store().scan(&prefix, "", 1).await?.records.into_keys().next();
-        let old = page.records.keys().filter(|name| Some(*name) != latest.as_ref());
-        let writes: Vec<(Name, Write)> = old.map(|name| (name.clone(), Write::Delete)).collect();
+        let page = self.store().scan(prefix, &from, BATCH).await?;
+        let old = page.records.into_keys().filter(|name| name != latest);
+        let writes: Vec<(Name, Write)> = old.map(|name| (name, Write::Delete)).collect();
         let count = writes.len();
         if count > 0 {
             self.store().commit(Txn { writes, ..Txn::default() }).await?;
