@@ -233,7 +233,11 @@ impl Session {
         let mut outcomes = Vec::with_capacity(txns.len());
         for (ended, txn) in reply.ended(txns).into_iter().zip(txns) {
             outcomes.push(match (ended, &believed) {
-                (Ok(Ended::Committed(revision)), _) => Ok(Outcome::Committed(Committed { revision, now })),
+                (Ok(Ended::Committed(revision)), _) => {
+                    // Whoever waits here need not wait for what the server tells the store's thread.
+                    self.known.shared.hub.committed(txn.written());
+                    Ok(Outcome::Committed(Committed { revision, now }))
+                }
                 (Ok(Ended::Conflict(found)), Ok(Belief::Believed)) => Ok(Outcome::Conflict(found)),
                 // The conflict stands; its time does not.
                 (Ok(Ended::Conflict(_)), _) => {
