@@ -41,6 +41,8 @@ pub(crate) struct Done<A> {
 
 impl Coord {
     /// Decides until the decision stands.
+    ///
+    /// Reading is in boxes: a lock that is free is taken and given back without, and keeps no room for it.
     pub(crate) async fn transact<A>(
         &self,
         mut loaded: Loaded,
@@ -52,7 +54,7 @@ impl Coord {
             let (answer, changes) = self.decide(&mut loaded, &decide).await?;
             if changes.is_empty() {
                 if loaded.guessed {
-                    self.reload(&mut loaded).await?;
+                    Box::pin(self.reload(&mut loaded)).await?;
                     continue;
                 }
                 let sent = loaded.sent;
@@ -81,7 +83,7 @@ impl Coord {
                 // It may have happened: every decision recognises its own traces, so look and decide again.
                 Err(error) if error.kind() == Kind::Unknown => {
                     in_doubt = true;
-                    self.reload(&mut loaded).await.map_err(|_| error)?;
+                    Box::pin(self.reload(&mut loaded)).await.map_err(|_| error)?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -120,7 +122,7 @@ impl Coord {
         loop {
             match decide(&loaded.view) {
                 Ok(decided) => return Ok(decided),
-                Err(missing) => self.load(loaded, &missing).await?,
+                Err(missing) => Box::pin(self.load(loaded, &missing)).await?,
             }
         }
     }

@@ -28,11 +28,14 @@ const ALONE: Duration = Duration::from_millis(20);
 /// Those who wait.
 ///
 /// Whoever was answered often asks for the next thing at once, a moment too late for the batch that is made of
-/// those who waited meanwhile. Then two halves take turns for ever, each paying for commits of its own. So while
-/// others wait, a batch is held back for a moment until most of those who were just answered are in it too.
+/// those who waited meanwhile. Then two halves take turns for ever, each paying for commits of its own; or the first
+/// of them goes alone, and all others wait until it is back. So a batch is held back for a moment, and its turn kept,
+/// until most of those who were just answered together are in it too.
 pub(crate) struct Line {
     jobs: UnboundedReceiver<Job>,
     turn: Arc<Mutex<()>>,
+    /// The turn of those who went last, until it is known who goes next.
+    kept: Option<OwnedMutexGuard<()>>,
     /// How many went together last.
     answered: usize,
     /// For how many batches not to hold back.
@@ -41,29 +44,40 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(jobs: UnboundedReceiver<Job>, turn: Arc<Mutex<()>>) -> Self {
-        Self { jobs, turn, answered: 0, in_a_hurry: 0 }
+        Self { jobs, turn, kept: None, answered: 0, in_a_hurry: 0 }
     }
 
-    /// Those who go together next, once the last ones are answered, with their turn. `None`: nobody can hand in any more.
-    pub(crate) async fn next(&mut self) -> Option<(Vec<Job>, Option<OwnedMutexGuard<()>>)> {
-        let others_wait = !self.jobs.is_empty();
+    /// Those who go together next, once the last ones are answered. `None`: nobody can hand in any more.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Job>> {
         let mut batch = Batch::default();
-        batch.add(self.jobs.recv().await?);
-        // Somebody may be on the way alone; whoever comes meanwhile goes with this one.
-        let turn = timeout(ALONE, Arc::clone(&self.turn).lock_owned()).await.ok();
+        self.take_waiting(&mut batch);
+        match self.in_a_hurry.checked_sub(1) {
+            Some(less) => self.in_a_hurry = less,
+            None => self.hold_back(&mut batch).await,
+        }
+        if batch.jobs.is_empty() {
+            // Whoever comes now may go alone.
+            self.kept = None;
+            batch.add(self.jobs.recv().await?);
+        }
+        if self.kept.is_none() {
+            // Somebody may be on the way alone; whoever comes meanwhile goes with this one.
+            self.kept = timeout(ALONE, Arc::clone(&self.turn).lock_owned()).await.ok();
+            self.take_waiting(&mut batch);
+        }
+        self.answered = batch.jobs.len();
+        Some(batch.jobs)
+    }
+
+    /// Those who have handed in, as many as go together.
+    fn take_waiting(&mut self, batch: &mut Batch) {
         while !batch.is_full() {
             let Ok(job) = self.jobs.try_recv() else { break };
             batch.add(job);
         }
-        match self.in_a_hurry.checked_sub(1) {
-            Some(less) => self.in_a_hurry = less,
-            None if others_wait => self.hold_back(&mut batch).await,
-            None => {}
-        }
-        self.answered = batch.jobs.len();
-        Some((batch.jobs, turn))
     }
 
+    /// Waits for those who were answered together. One who was answered alone is not waited for.
     async fn hold_back(&mut self, batch: &mut Batch) {
         // Not all of them: one that is late must not make the others so.
         let enough = batch.jobs.len() + self.answered * 3 / 4;
@@ -128,7 +142,7 @@ mod tests {
     }
 
     async fn next(line: &mut Line) -> usize {
-        line.next().await.unwrap().0.len()
+        line.next().await.unwrap().len()
     }
 
     #[tokio::test(start_paused = true)]
@@ -139,6 +153,36 @@ mod tests {
         hand_in(&jobs, 4);
         let (taken, ()) = tokio::join!(next(&mut line), async { hand_in(&jobs, 3) });
         assert_eq!(taken, 7, "three of the four are enough");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_were_answered_together_go_together_again_though_nobody_else_waits() {
+        let (jobs, mut line) = line();
+        hand_in(&jobs, 4);
+        assert_eq!(next(&mut line).await, 4);
+        let turn = Arc::clone(&line.turn);
+        let (taken, ()) = tokio::join!(next(&mut line), async {
+            for _ in 0..3 {
+                assert!(turn.try_lock().is_err(), "the first who is back does not go alone");
+                hand_in(&jobs, 1);
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!(taken, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn if_nobody_comes_back_the_turn_is_given_back() {
+        let (jobs, mut line) = line();
+        hand_in(&jobs, 4);
+        assert_eq!(next(&mut line).await, 4);
+        let turn = Arc::clone(&line.turn);
+        let (taken, ()) = tokio::join!(next(&mut line), async {
+            tokio::time::sleep(2 * MOMENT).await;
+            drop(turn.try_lock().expect("whoever comes now may go alone"));
+            hand_in(&jobs, 1);
+        });
+        assert_eq!(taken, 1);
     }
 
     #[tokio::test(start_paused = true)]

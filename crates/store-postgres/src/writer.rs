@@ -85,7 +85,7 @@ impl Writer {
     /// Works until nobody can hand in any more.
     pub(crate) async fn serve(self: Arc<Self>, jobs: mpsc::UnboundedReceiver<Job>) {
         let mut line = Line::new(jobs, Arc::clone(&self.turn));
-        while let Some((batch, _turn)) = line.next().await {
+        while let Some(batch) = line.next().await {
             self.run(batch).await;
         }
         self.link.close().await;

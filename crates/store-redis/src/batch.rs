@@ -110,21 +110,35 @@ fn numbers(txns: &[Txn], seen: Revision) -> (Vec<u8>, Vec<&str>) {
     (numbers, names.all)
 }
 
+/// So many names are sooner looked through than put into a table. A commit that takes or gives back a lock has three.
+const FEW_NAMES: usize = 8;
+
 /// Names in the order in which they come up.
 #[derive(Default)]
 struct Names<'a> {
     all: Vec<&'a str>,
+    /// Where each is, once they are many.
     places: HashMap<&'a str, usize>,
 }
 
 impl<'a> Names<'a> {
     fn place(&mut self, name: &'a Name) -> [u8; 2] {
-        let next = FIRST_PLACE + self.all.len();
-        let place = *self.places.entry(name.as_str()).or_insert(next);
-        if place == next {
-            self.all.push(name.as_str());
+        let name = name.as_str();
+        let known = match self.places.is_empty() {
+            true => self.all.iter().position(|other| *other == name),
+            false => self.places.get(name).copied(),
+        };
+        short(FIRST_PLACE + known.unwrap_or_else(|| self.add(name)))
+    }
+
+    fn add(&mut self, name: &'a str) -> usize {
+        let place = self.all.len();
+        self.all.push(name);
+        if self.all.len() > FEW_NAMES {
+            let unlisted = self.all.iter().enumerate().skip(self.places.len());
+            self.places.extend(unlisted.map(|(place, name)| (*name, place)));
         }
-        short(place)
+        place
     }
 }
 
@@ -247,6 +261,21 @@ mod tests {
             long(7),
         ];
         assert_eq!(numbers, expected.concat());
+    }
+
+    #[test]
+    fn however_many_names_there_are_each_has_one_place() {
+        for count in [1, FEW_NAMES, FEW_NAMES + 1, 3 * FEW_NAMES] {
+            let names: Vec<Name> =
+                (0..count).map(|number| format!("name/{number}").as_str().into()).collect();
+            let mut places = Names::default();
+            // Each comes up twice, the second time in the other order.
+            let first: Vec<_> = names.iter().map(|name| places.place(name)).collect();
+            let mut second: Vec<_> = names.iter().rev().map(|name| places.place(name)).collect();
+            second.reverse();
+            let expected: Vec<_> = (0..count).map(|place| short(FIRST_PLACE + place)).collect();
+            assert_eq!((&first, &second, places.all.len()), (&expected, &expected, count));
+        }
     }
 
     #[test]

@@ -104,7 +104,8 @@ impl Link {
             },
             None => txn,
         };
-        self.ask(|answer| Job::Commit(Commit { txn, answer })).await
+        // In a box, since it is rare: nobody else keeps room for it.
+        Box::pin(self.ask(|answer| Job::Commit(Commit { txn, answer }))).await
     }
 
     /// Reads records, by the shortest way.
@@ -166,7 +167,8 @@ impl Job {
 
     /// Asks the server and answers. Says what went wrong, if anything did.
     async fn carry_out(self, session: Session) -> Option<Fault> {
-        let (doing, late) = (self.doing(), late(self.lost()));
+        let (doing, lost) = (self.doing(), self.lost());
+        let late = || late(lost);
         match self {
             Self::Read(names, answer) => give(answer, doing, read_within(&session, &names).await),
             Self::Scan { prefix, from, limit, answer } => {
@@ -188,7 +190,7 @@ pub(crate) async fn commit_within(
     txns: &[Txn],
     session: &Session,
 ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
-    within(late(Fault::no_answer("")), session.commit(txns)).await
+    within(|| late(Fault::no_answer("")), session.commit(txns)).await
 }
 
 /// What it means that a commit is missing from the answer.
@@ -198,7 +200,7 @@ pub(crate) fn no_outcome() -> Result<Outcome, Fault> {
 
 /// Reads records within the time that a request may take.
 pub(crate) async fn read_within(session: &Session, names: &[Name]) -> Result<Snapshot, Fault> {
-    within(late(connection_lost().of_question()), session.read(names)).await
+    within(|| late(connection_lost().of_question()), session.read(names)).await
 }
 
 /// What a request that got lost like this is if it was only late.
@@ -224,8 +226,11 @@ pub(crate) async fn carry_out(commits: Vec<Commit>, session: Session) -> Option<
     }
 }
 
-async fn within<T>(late: Fault, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(REQUEST_LIMIT, asked).await.unwrap_or(Err(late))
+async fn within<T>(
+    late: impl FnOnce() -> Fault,
+    asked: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    timeout(REQUEST_LIMIT, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn give<T>(answer: oneshot::Sender<Result<T>>, doing: &str, answered: Result<T, Fault>) -> Option<Fault> {
@@ -408,7 +413,7 @@ pub(crate) async fn open_session(
 
 /// Looks after the connection: the answer says whether it is of use.
 async fn look_after(session: Session) -> Option<Fault> {
-    let late = Fault::unreachable("the server does not answer");
+    let late = || Fault::unreachable("the server does not answer");
     within(late, session.watch()).await.err()
 }
 

@@ -223,6 +223,8 @@ impl Session {
     }
 
     /// Commits each of these, or says why not. An error: of all of them, together.
+    ///
+    /// What is rarely needed on the way is in boxes: whoever commits moves and keeps room for the rest, every time.
     pub(crate) async fn commit(&self, txns: &[Txn]) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
         let reply = self.commit_knowing(txns).await?;
         let believed = self.believes(&reply).await;
@@ -231,12 +233,17 @@ impl Session {
         let mut outcomes = Vec::with_capacity(txns.len());
         for (ended, txn) in reply.ended(txns).into_iter().zip(txns) {
             outcomes.push(match (ended, &believed) {
-                (Ok(Ended::Committed(revision)), _) => Ok(Outcome::Committed(Committed { revision, now })),
+                (Ok(Ended::Committed(revision)), _) => {
+                    // Whoever waits here need not wait for what the server tells the store's thread.
+                    self.known.shared.hub.committed(txn.written());
+                    Ok(Outcome::Committed(Committed { revision, now }))
+                }
                 (Ok(Ended::Conflict(found)), Ok(Belief::Believed)) => Ok(Outcome::Conflict(found)),
                 // The conflict stands; its time does not.
                 (Ok(Ended::Conflict(_)), _) => {
                     let expected: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
-                    self.read(&expected).await.map(Outcome::Conflict).map_err(Fault::of_question)
+                    let read = Box::pin(self.read(&expected)).await;
+                    read.map(Outcome::Conflict).map_err(Fault::of_question)
                 }
                 (Err(fault), _) => Err(fault),
             });
@@ -252,7 +259,7 @@ impl Session {
             match reply.word {
                 Word::Ok => return Ok(reply),
                 Word::Rewound(why) => return Err(why.fault()),
-                Word::Outdated => self.learn().await?,
+                Word::Outdated => Box::pin(self.learn()).await?,
             }
         }
         Err(Fault::new(
@@ -324,6 +331,12 @@ impl Session {
         let witness = &self.known.shared.witness;
         let Err(jump) = witness.judge(reply.told) else { return Ok(Belief::Believed) };
         tracing::warn!(jump_ms = ms(jump.by), "the redis server's clock jumped forward: not followed");
+        Box::pin(self.absorb(reply)).await
+    }
+
+    /// Takes a jump out of the store's clock.
+    async fn absorb(&self, reply: &Reply) -> Result<Belief, Fault> {
+        let witness = &self.known.shared.witness;
         let latest = witness.latest(boottime()).unwrap_or(0);
         let corrected = self
             .call(Script::Absorb, |request| {
@@ -345,7 +358,7 @@ impl Session {
         let mut answered = connection.ask(&mut request).await;
         if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         {
-            load_scripts(connection).await?;
+            Box::pin(load_scripts(connection)).await?;
             sent = boottime();
             answered = connection.ask(&mut request).await;
         }

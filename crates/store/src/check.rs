@@ -8,6 +8,9 @@ use crate::info::Limits;
 use crate::record::Name;
 use crate::txn::{Txn, Write};
 
+/// So many writes are sooner compared with each other than put in order.
+const FEW_WRITES: usize = 8;
+
 impl Txn {
     /// Whether a store with these limits may be asked for this.
     ///
@@ -32,6 +35,11 @@ impl Txn {
     }
 
     fn written_twice(&self) -> Option<&Name> {
+        if self.writes.len() <= FEW_WRITES {
+            let mut all = self.written().enumerate();
+            return all
+                .find_map(|(at, name)| self.written().take(at).any(|other| other == name).then_some(name));
+        }
         let mut written: Vec<&Name> = self.written().collect();
         written.sort_unstable();
         written.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
@@ -148,5 +156,16 @@ mod tests {
     #[test]
     fn a_name_written_twice_is_refused() {
         refused(writing([put("a", "1"), put("a", "2")]), "write a twice in one transaction");
+    }
+
+    #[test]
+    fn a_name_written_twice_is_found_among_few_and_among_many() {
+        for count in [2, FEW_WRITES, FEW_WRITES + 1, 3 * FEW_WRITES] {
+            let mut writes: Vec<_> = (0..count).map(|number| put(&format!("n{number}"), "")).collect();
+            Txn { writes: writes.clone(), ..Txn::default() }.check(&Limits::CONTRACT).unwrap();
+            writes[count - 1].0 = "n0".into();
+            let twice = Txn { writes, ..Txn::default() }.check(&Limits::CONTRACT);
+            refused(twice, "write n0 twice in one transaction");
+        }
     }
 }
