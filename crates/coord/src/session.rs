@@ -361,8 +361,9 @@ impl Token {
             return None;
         }
         let mut bytes = [0; 32];
-        for (byte, digits) in bytes.iter_mut().zip(secret.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        for (byte, digits) in bytes.iter_mut().zip(secret.as_bytes().as_chunks().0) {
+            let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+            *byte = u8::try_from(high? << 4 | low?).ok()?;
         }
         Some(Self { id: id.into(), secret: Secret::from_bytes(bytes) })
     }

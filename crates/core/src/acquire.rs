@@ -283,6 +283,8 @@ impl Draft<'_> {
                 queue.iter_mut().filter(|w| w.session == ask.session).for_each(|w| w.elsewhere = true);
             }
         }
+        // Whoever waits keeps its record, and nearly all wait for one thing.
+        session.waits.reserve_exact(1);
         session.waits.push(Wait { request: ask.request.clone(), keys: ask.keys.clone() });
         self.set_session(&ask.session, Some(session));
         let waiter = ask.queued(self.now(), elsewhere);

@@ -57,7 +57,8 @@ impl Draft<'_> {
     pub(crate) fn public_holders(&self, key: &Key) -> Decided<Vec<PublicHolder>> {
         let holders = &self.lock(key)?.holders;
         self.need_sessions(holders.iter().filter(|h| self.now() < h.expires).map(|h| &h.session))?;
-        let mut public = Vec::new();
+        // Whoever waits keeps this, and most keys have one holder.
+        let mut public = Vec::with_capacity(holders.len());
         for holder in holders {
             if self.is_held(holder)? {
                 public.push(self.public_holder(holder)?);

@@ -38,23 +38,25 @@ pub(crate) async fn acquire<C: Counter>(
     counter.quota().room(counter.locks(), &session, &ask.keys).await?;
     let wait = ask.wait;
     let kept = (!wait.is_zero()).then(|| counter.keep(&session));
-    let (keys, coord) = (ask.keys.clone(), counter.locks().clone());
+    let coord = counter.locks().clone();
     let wanted = Wanted { coord, session: session.clone(), ask, first: first.clone() };
     let attending = counter.waits().attend(wanted)?;
-    let mut call = Call { quota: counter.quota().clone(), session, keys, first, attending, _kept: kept };
+    let mut call = Call { quota: counter.quota().clone(), session, first, attending, _kept: kept };
     // Who does not want to wait is answered as soon as the store is.
     if wait.is_zero() {
         let answer = call.attending.answer().await;
         return Ok(call.answered(answer));
     }
-    let answer = call.attending.answer_within(MOMENT).await;
-    if answer.is_some() {
-        return Ok(call.answered(answer));
+    if let Some(_moment) = counter.waits().moment() {
+        let answer = call.attending.answer_within(MOMENT).await;
+        if answer.is_some() {
+            return Ok(call.answered(answer));
+        }
     }
     call.attending.hand_over();
     let within = POLL_MAX.min(wait + SETTLE) - MOMENT;
     Ok(match parking {
-        Some(parking) => parking.leave(async move { call.answer_within(within).await }),
+        Some(parking) => parking.leave(call.answer_within(within)),
         None => call.answer_within(within).await,
     })
 }
@@ -63,22 +65,28 @@ pub(crate) async fn acquire<C: Counter>(
 struct Call<K> {
     quota: Quota,
     session: Session,
-    keys: Vec<Key>,
     first: Key,
     attending: Attending,
     _kept: Option<K>,
 }
 
-impl<K> Call<K> {
-    async fn answer_within(mut self, time: Duration) -> Response {
-        let answer = self.attending.answer_within(time).await;
-        self.answered(answer)
+impl<K: Send> Call<K> {
+    /// The answer if it comes within this time, and else that it still waits.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function has two places for what it is given, a block one"
+    )]
+    fn answer_within(mut self, time: Duration) -> impl Future<Output = Response> + Send {
+        async move {
+            let answer = self.attending.answer_within(time).await;
+            self.answered(answer)
+        }
     }
 
     fn answered(self, answer: Option<waits::Answer>) -> Response {
         match answer {
             Some(Ok(answer)) => {
-                self.quota.granted(self.session.id(), self.keys);
+                self.quota.granted(self.session.id(), self.attending.keys().iter().cloned());
                 Answer(answer.outcome, answer).into_response()
             }
             Some(Err(refusal)) => refusal.into_response(),

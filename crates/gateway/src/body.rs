@@ -1,6 +1,7 @@
 //! Reading what is asked: JSON of a known shape, of bounded size and depth, and nothing else.
 
 use std::error::Error;
+use std::pin::pin;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -22,18 +23,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Asked<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
         let (head, body) = request.into_parts();
-        asked(&head.headers, body, &Patience::default()).await.map(Self)
+        read(asked_bytes(&head.headers, body, &Patience::default()).await?).map(Self)
     }
 }
 
-/// What is asked, from the head and the body of a request.
-pub(crate) async fn asked<T: DeserializeOwned>(
+/// What is asked, still to be read, from the head and the body of a request.
+pub(crate) async fn asked_bytes(
     headers: &HeaderMap,
     body: impl Sent,
     patience: &Patience,
-) -> Result<T, Refusal> {
+) -> Result<Bytes, Refusal> {
     check_type(headers)?;
-    read(&json(body, patience).await?)
+    json(body, patience).await
 }
 
 /// A body on its way here.
@@ -43,7 +44,8 @@ pub(crate) trait Sent:
 }
 impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin> Sent for B {}
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+/// Reads what is asked. The bytes are given back.
+pub(crate) fn read<T: DeserializeOwned>(bytes: Bytes) -> Result<T, Refusal> {
     let wrong = |why: String| {
         Refusal::invalid(
             format!("could not read the request: {why}"),
@@ -54,7 +56,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(wrong("it is no object".to_owned()));
     }
-    serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// The bytes of a form that a page has sent, which is small and came in time.
@@ -72,7 +74,8 @@ pub(crate) async fn form(request: Request) -> Result<Bytes, Refusal> {
 
 /// The bytes of a body that is JSON, of bounded size and depth, and came in time.
 pub(crate) async fn json(body: impl Sent, patience: &Patience) -> Result<Bytes, Refusal> {
-    let read = patience.within(BODY_WITHIN, whole(body, BODY_BYTES_MAX)).await;
+    let whole = pin!(whole(body, BODY_BYTES_MAX));
+    let read = patience.within(BODY_WITHIN, whole).await;
     let bytes = read.ok_or_else(too_slow)??;
     if depth(&bytes) > JSON_DEPTH_MAX {
         return Err(Refusal::invalid(
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_request_is_an_object_and_no_list_of_values() {
-        let read = |json: &[u8]| read::<bell_api::ask::LeaveRequest>(json).ok();
+        let read = |json: &[u8]| read::<bell_api::ask::LeaveRequest>(Bytes::copy_from_slice(json)).ok();
         assert!(read(b" {\"request_id\":\"a\"}").is_some());
         for wrong in [&b"[\"a\"]"[..], b"\"a\"", b"", b"null", b"{\"request_id\":\"a\"} {}"] {
             assert!(read(wrong).is_none(), "{wrong:?}");

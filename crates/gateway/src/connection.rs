@@ -26,7 +26,7 @@ use crate::wire::Wire;
 const STAND_IN: &[u8] = b"POST / HTTP/1.1\r\nhost: waited\r\ncontent-length: 0\r\n\r\n";
 
 /// How much is read of what comes while a request waits: one byte would do to see that somebody is there.
-const PEEKED_BYTES: usize = 64;
+const PEEKED_BYTES: usize = 16;
 
 /// Serves a connection until it ends, or until `closing` and what was asked for is answered.
 pub(crate) async fn serve(
@@ -40,9 +40,10 @@ pub(crate) async fn serve(
     loop {
         // In a box, so that what it takes is given back while the connection is put aside.
         let served = Box::pin(serve_until_one_waits(wire, peer, &routes, &parking, &closing)).await;
-        let Some((returned, to_come)) = served else { return };
+        let Some((returned, mut to_come)) = served else { return };
         wire = returned;
-        let Some(answer) = wait(&mut wire, to_come).await else { return };
+        let Some(answer) = wait(&mut wire, &mut to_come).await else { return };
+        drop(to_come);
         parking.has_come(answer);
         wire.put_back(STAND_IN);
     }
@@ -115,10 +116,10 @@ async fn answer(
 }
 
 /// Waits for an answer; `None` if the peer goes meanwhile.
-async fn wait<S: AsyncRead + Unpin>(wire: &mut Wire<S>, to_come: ToCome) -> Option<Response> {
+async fn wait<S: AsyncRead + Unpin>(wire: &mut Wire<S>, to_come: &mut ToCome) -> Option<Response> {
     tokio::select! {
         biased;
-        answer = to_come => Some(answer),
+        answer = to_come.answer() => Some(answer),
         () = gone(wire) => None,
     }
 }

@@ -52,6 +52,10 @@ pub const HELD_MAX: usize = 1_000;
 /// Requests for locks that one run may have under way. Each is a place in a queue and a task.
 pub const WAITS_MAX: usize = 64;
 
+/// Requests for locks that may wait and are carried out by their own calls for a moment, before the connection is put
+/// aside. Each keeps a parser with its buffers meanwhile, 30 kB in all; further ones are put aside at once.
+pub const MOMENTS_MAX: usize = 128;
+
 /// Sessions of their own that one run may have: one for each command that it runs under a lock at a time.
 pub const SESSIONS_MAX: usize = 64;
 

@@ -10,7 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::response::Response;
 
 /// An answer that is still to come. Dropped, nobody waits for it any more.
-pub(crate) type ToCome = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(crate) struct ToCome {
+    answer: Pin<Box<dyn Future<Output = Response> + Send>>,
+    change: Option<fn(&mut Response)>,
+}
+
+impl ToCome {
+    /// The answer, as it goes out.
+    pub(crate) async fn answer(&mut self) -> Response {
+        let mut answer = self.answer.as_mut().await;
+        if let Some(change) = self.change {
+            change(&mut answer);
+        }
+        answer
+    }
+}
 
 /// The place of one connection. A request that may use it carries it. Cheap to clone.
 #[derive(Clone, Default)]
@@ -27,19 +41,14 @@ struct Place {
 impl Parking {
     /// Leaves an answer that is to come. What this returns takes its place on the way out, and reaches nobody.
     pub(crate) fn leave(&self, answer: impl Future<Output = Response> + Send + 'static) -> Response {
-        self.lock().to_come = Some(Box::pin(answer));
+        self.lock().to_come = Some(ToCome { answer: Box::pin(answer), change: None });
         Response::default()
     }
 
     /// Has the answer that is to come changed on its way out, as those are that have come.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Response) + Send + 'static) {
-        let mut place = self.lock();
-        if let Some(to_come) = place.to_come.take() {
-            place.to_come = Some(Box::pin(async move {
-                let mut answer = to_come.await;
-                change(&mut answer);
-                answer
-            }));
+    pub(crate) fn change(&self, change: fn(&mut Response)) {
+        if let Some(to_come) = &mut self.lock().to_come {
+            to_come.change = Some(change);
         }
     }
 

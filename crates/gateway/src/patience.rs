@@ -4,7 +4,7 @@
 //! be set and taken back several times in every request. So a connection has one. It is set where there is none, or it
 //! would ring too late; when it rings too early it is set again. What comes at once needs none at all.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,9 +16,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct Patience(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
 
 impl Patience {
-    /// What is waited for, if it comes within this time.
-    pub(crate) async fn within<T>(&self, time: Duration, awaited: impl Future<Output = T>) -> Option<T> {
-        let (mut awaited, mut end) = (pin!(awaited), None);
+    /// What is waited for, if it comes within this time. It stays where it is: taken along, it would take twice its room.
+    pub(crate) async fn within<T>(
+        &self,
+        time: Duration,
+        mut awaited: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        let mut end = None;
         std::future::poll_fn(|cx| {
             if let Poll::Ready(come) = awaited.as_mut().poll(cx) {
                 return Poll::Ready(Some(come));
@@ -51,6 +55,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
+    use std::pin::pin;
 
     use tokio::time::sleep;
 
@@ -62,17 +67,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whatever_comes_at_once_sets_no_timer() {
         let patience = Patience::default();
-        assert_eq!(patience.within(SHORT, ready(1)).await, Some(1));
+        assert_eq!(patience.within(SHORT, pin!(ready(1))).await, Some(1));
         assert!(patience.lock().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_is_given_its_own_time_whatever_was_waited_for_before() {
         let (patience, begun) = (Patience::default(), Instant::now());
-        assert_eq!(patience.within(LONG, sleep(SHORT / 2)).await, Some(()));
-        assert_eq!(patience.within(SHORT, pending::<()>()).await, None);
+        assert_eq!(patience.within(LONG, pin!(sleep(SHORT / 2))).await, Some(()));
+        assert_eq!(patience.within(SHORT, pin!(pending::<()>())).await, None);
         assert_eq!(begun.elapsed().as_secs(), 15);
-        assert_eq!(patience.within(LONG, pending::<()>()).await, None);
+        assert_eq!(patience.within(LONG, pin!(pending::<()>())).await, None);
         assert_eq!(begun.elapsed().as_secs(), 100);
     }
 
@@ -80,11 +85,11 @@ mod tests {
     async fn of_two_that_are_waited_for_at_once_each_is_given_its_own_time() {
         let (patience, begun) = (Patience::default(), Instant::now());
         let inner = async {
-            assert_eq!(patience.within(SHORT, pending::<()>()).await, None);
+            assert_eq!(patience.within(SHORT, pin!(pending::<()>())).await, None);
             assert_eq!(begun.elapsed().as_secs(), 10);
             pending::<()>().await;
         };
-        assert_eq!(patience.within(LONG, inner).await, None);
+        assert_eq!(patience.within(LONG, pin!(inner)).await, None);
         assert_eq!(begun.elapsed().as_secs(), 85);
     }
 }

@@ -11,28 +11,28 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bell_api::lock::LockAnswer;
-use bell_coord::{Ask, Coord, Lease, Session};
+use bell_coord::{Ask, Coord, Denied, Lease, Session};
 use bell_core::key::Key;
 use bell_core::lock::Mode;
 use bell_core::session::{RequestId, SessionId};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::answer;
-use crate::limits::{COME_BACK_WITHIN, WAITS_MAX};
+use crate::limits::{COME_BACK_WITHIN, MOMENTS_MAX, WAITS_MAX};
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 
-/// What a request came to.
-pub(crate) type Answer = Result<LockAnswer, Refusal>;
+/// What a request came to: in a box, since a request that waits keeps the place for it.
+pub(crate) type Answer = Result<Box<LockAnswer>, Refusal>;
 
 type Name = (SessionId, RequestId);
 
@@ -44,6 +44,8 @@ struct Inner {
     all: Mutex<BTreeMap<Name, Arc<Request>>>,
     tasks: TaskTracker,
     recent: Recent,
+    /// Places for requests that their own calls carry out for a moment.
+    moments: Semaphore,
     /// Nothing waits here any more.
     over: CancellationToken,
     at_end: AtEnd,
@@ -103,12 +105,19 @@ impl Waits {
     /// Until `over`, at most so many.
     pub(crate) fn new(over: CancellationToken, at_end: AtEnd, most: usize) -> Self {
         let (all, tasks, recent) = (Mutex::default(), TaskTracker::new(), Recent::default());
-        Self(Arc::new(Inner { all, tasks, recent, over, at_end, most }))
+        let moments = Semaphore::new(MOMENTS_MAX);
+        Self(Arc::new(Inner { all, tasks, recent, moments, over, at_end, most }))
     }
 
     /// What was granted here lately.
     pub(crate) fn recent(&self) -> &Recent {
         &self.0.recent
+    }
+
+    /// A place for a request that its own call carries out for a moment, which may have to wait then; `None` if so many
+    /// do that already.
+    pub(crate) fn moment(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.moments.try_acquire().ok()
     }
 
     /// Attends the request of this id, which is begun if nobody has done so.
@@ -155,31 +164,52 @@ impl Waits {
     }
 
     /// Asks, waits, keeps the answer for whoever comes for it.
-    async fn see_through(self, request: Arc<Request>, wanted: Wanted) {
-        let Wanted { coord, session, ask, first } = wanted;
-        let answered = tokio::select! {
-            biased;
-            answered = coord.acquire_until(&session, &ask, self.handed_on()) => answered.transpose(),
-            // Dropped half-way, the library gives back what it got and leaves the queue.
-            () = self.deserted(&request, COME_BACK_WITHIN) => return,
-        };
-        let Some(answered) = answered else { return self.forget(&request) };
+    ///
+    /// Thousands of these wait at a time, so what is done once or never is in boxes.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function has two places for what it is given, a block one"
+    )]
+    fn see_through(self, request: Arc<Request>, wanted: Wanted) -> impl Future<Output = ()> + Send {
+        async move {
+            let answered = {
+                let handed_on = pin!(self.handed_on());
+                tokio::select! {
+                    biased;
+                    answered = wanted.coord.acquire_until(&wanted.session, &wanted.ask, handed_on) => answered.transpose(),
+                    // Dropped half-way, the library gives back what it got and leaves the queue.
+                    () = self.deserted(&request, COME_BACK_WITHIN) => return,
+                }
+            };
+            let Some(answered) = answered else { return self.forget(&request) };
+            let (leases, patience) = self.keep_answer(&request, &wanted, answered);
+            self.deserted(&request, patience).await;
+            // What was granted in the last moment may be on its way, and the same request will find it.
+            let is_handed_on = self.0.at_end == AtEnd::Stand && self.0.over.is_cancelled();
+            if !request.standing().was_told && !is_handed_on {
+                Box::pin(give_back(&wanted.coord, &wanted.session, leases)).await;
+            }
+        }
+    }
+
+    /// Keeps an answer for whoever comes for it: what was granted, and how long it is kept.
+    fn keep_answer(
+        &self,
+        request: &Request,
+        wanted: &Wanted,
+        answered: Result<Vec<Lease>, Denied>,
+    ) -> (Vec<Lease>, Duration) {
         let (leases, answer, patience) = match answered {
             Ok(leases) => {
-                self.recent().granted(&session, &leases);
-                let answer = answer::granted(&session, &first, &leases);
-                (leases, Ok(answer), COME_BACK_WITHIN)
+                self.recent().granted(&wanted.session, &leases);
+                let answer = answer::granted(&wanted.session, &wanted.first, &leases);
+                (leases, Ok(Box::new(answer)), COME_BACK_WITHIN)
             }
             // Asked once more it may be otherwise, so this is told to those who are here and forgotten.
-            Err(denied) => (Vec::new(), Err(Refusal::about(&first)(denied)), Duration::ZERO),
+            Err(denied) => (Vec::new(), Err(Refusal::about(&wanted.first)(denied)), Duration::ZERO),
         };
         request.change(|standing| standing.answer = Some(answer));
-        self.deserted(&request, patience).await;
-        // What was granted in the last moment may be on its way, and the same request will find it.
-        let is_handed_on = self.0.at_end == AtEnd::Stand && self.0.over.is_cancelled();
-        if !request.standing().was_told && !is_handed_on {
-            give_back(&coord, &session, leases).await;
-        }
+        (leases, patience)
     }
 
     /// Returns when whoever serves next is to go on with what waits here.
@@ -245,7 +275,8 @@ impl Request {
             self.until(|standing| standing.present == 0 || standing.is_given_up).await;
             let patience = if self.standing().was_told { Duration::ZERO } else { patience };
             let back = self.until(|standing| standing.present > 0 || standing.is_given_up);
-            if timeout(patience, back).await.is_err() || self.standing().is_given_up {
+            // In a box: nearly always somebody is there.
+            if Box::pin(timeout(patience, back)).await.is_err() || self.standing().is_given_up {
                 return;
             }
         }
@@ -294,6 +325,11 @@ impl Attending {
             self.work = None;
         }
         answer.unwrap_or_else(|| Err(given_up()))
+    }
+
+    /// What is asked for.
+    pub(crate) fn keys(&self) -> &[Key] {
+        &self.request.keys
     }
 
     /// Leaves the request to a task of its own.
@@ -436,6 +472,7 @@ mod tests {
         drop(first);
         assert!(second.answer_within(Duration::from_secs(60)).await.unwrap().is_ok());
     }
+
     #[tokio::test]
     async fn a_request_that_comes_again_while_its_answer_goes_out_is_another() {
         let (scene, session) = (Scene::new(), session());
@@ -447,6 +484,27 @@ mod tests {
         assert_eq!(second.answer().await.unwrap().unwrap().fence, granted.fence, "the store knows its id");
         drop(second);
         assert_eq!(scene.count(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn so_many_have_their_moment_at_a_time_and_the_next_one_when_one_of_them_is_over() {
+        let waits = Scene::new().waits;
+        let mut moments: Vec<_> = (0..MOMENTS_MAX).map_while(|_| waits.moment()).collect();
+        assert_eq!(moments.len(), MOMENTS_MAX);
+        assert!(waits.moment().is_none());
+        moments.pop();
+        assert!(waits.moment().is_some());
+    }
+
+    /// Ten thousand of them are to fit into 100 MB with all that belongs to them.
+    #[tokio::test]
+    async fn what_carries_out_a_request_that_waits_is_small() {
+        let (scene, session) = (Scene::new(), session());
+        let call = scene.waits.attend(scene.wanted(&session, Duration::ZERO)).unwrap();
+        let wanted = scene.wanted(&session, Duration::from_secs(60));
+        let bytes = size_of_val(&scene.waits.clone().see_through(Arc::clone(&call.request), wanted));
+        assert!(bytes <= 1_536, "{bytes}");
+        assert!(size_of::<Request>() <= 256, "{}", size_of::<Request>());
     }
 
     #[tokio::test]

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use bell_store::group::Group;
+use bell_store::reply::{self, Reply};
 use bell_store::{Error, Kind, Name, Result, Snapshot};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use crate::clock::StoreClock;
 use crate::doubt::{Doubt, roll_back};
@@ -25,7 +25,7 @@ pub(crate) enum Question {
 
 struct Asked {
     question: Question,
-    answer: oneshot::Sender<Result<Snapshot>>,
+    answer: Reply<Result<Snapshot>>,
 }
 
 /// The reading thread. Dropped, it answers what was asked and ends.
@@ -38,7 +38,7 @@ impl Reader {
     }
 
     pub(crate) async fn ask(&self, question: Question) -> Result<Snapshot> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = Reply::new();
         let submitted = self.0.submit(Asked { question, answer });
         match (submitted, answered.await) {
             (Ok(()), Ok(answer)) => answer,
@@ -53,15 +53,12 @@ fn serve(connection: &Connection, clock: &StoreClock, doubt: &Doubt, mut asked: 
     asked.retain(|asked| !asked.answer.is_closed());
     match answers(connection, clock, doubt, &asked) {
         Ok(answers) => {
-            for (asked, answer) in asked.into_iter().zip(answers) {
-                let _ = asked.answer.send(Ok(answer));
-            }
+            let answers = asked.into_iter().zip(answers);
+            reply::tell(answers.map(|(asked, answer)| (asked.answer, Ok(answer))));
         }
         Err(fault) => {
             roll_back(connection);
-            for asked in asked {
-                let _ = asked.answer.send(Err(fault.error("read records")));
-            }
+            reply::tell(asked.into_iter().map(|asked| (asked.answer, Err(fault.error("read records")))));
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bell_store::doorbell::Doorbell;
 use bell_store::group::Group;
 use bell_store::hub::Hub;
+use bell_store::reply::{self, Reply};
 use bell_store::{Committed, Error, Kind, Outcome, Result, Snapshot, Timestamp, Txn};
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::oneshot;
 
 use crate::clock::StoreClock;
 use crate::doubt::{Doubt, roll_back};
@@ -22,7 +22,7 @@ use crate::records::{self, Statements};
 struct Job {
     txn: Txn,
     called: Timestamp,
-    answer: oneshot::Sender<Result<Outcome>>,
+    answer: Reply<Result<Outcome>>,
 }
 
 /// The writing thread. Dropped, it commits what was handed in, closes the file and ends.
@@ -55,7 +55,7 @@ impl Writer {
 
     /// Dropped half-way, the transaction is committed or not.
     pub(crate) async fn commit(&self, txn: Txn, called: Timestamp) -> Result<Outcome> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = Reply::new();
         let ended = |kind| {
             Error::new(kind, "commit: the writing thread has ended")
                 .hint("Start the process again, and report what it logged.")
@@ -80,9 +80,8 @@ impl Engine {
         match self.commit(&jobs) {
             Ok(outcomes) => {
                 self.announce(&jobs, &outcomes);
-                for (job, outcome) in jobs.into_iter().zip(outcomes) {
-                    let _ = job.answer.send(Ok(outcome));
-                }
+                let answers = jobs.into_iter().zip(outcomes);
+                reply::tell(answers.map(|(job, outcome)| (job.answer, Ok(outcome))));
                 self.log.move_if_due(&self.connection);
             }
             // A release must not fail because a neighbour's record is too large for what space is left.
@@ -90,9 +89,7 @@ impl Engine {
                 jobs.into_iter().for_each(|job| self.run(vec![job]));
             }
             Err(fault) => {
-                for job in jobs {
-                    let _ = job.answer.send(Err(fault.error("commit")));
-                }
+                reply::tell(jobs.into_iter().map(|job| (job.answer, Err(fault.error("commit")))));
             }
         }
     }

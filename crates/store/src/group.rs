@@ -71,12 +71,15 @@ struct Queue<Job> {
 
 struct State<Job> {
     jobs: VecDeque<Job>,
+    /// The thread waits to be woken, which takes a system call: nobody is to make it for nothing.
+    is_asleep: bool,
     closed: bool,
 }
 
 impl<Job> Queue<Job> {
     fn new() -> Self {
-        Self { state: Mutex::new(State { jobs: VecDeque::new(), closed: false }), filled: Condvar::new() }
+        let state = State { jobs: VecDeque::new(), is_asleep: false, closed: false };
+        Self { state: Mutex::new(state), filled: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Job>> {
@@ -90,8 +93,11 @@ impl<Job> Queue<Job> {
             return Err(job);
         }
         state.jobs.push_back(job);
+        let is_asleep = std::mem::take(&mut state.is_asleep);
         drop(state);
-        self.filled.notify_one();
+        if is_asleep {
+            self.filled.notify_one();
+        }
         Ok(())
     }
 
@@ -102,6 +108,7 @@ impl<Job> Queue<Job> {
             if state.closed {
                 return None;
             }
+            state.is_asleep = true;
             state = self.filled.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         let count = state.jobs.len().min(MAX_BATCH);

@@ -15,6 +15,7 @@
 //! | [`hub`] | waking those who wait for a change |
 //! | [`topic`] | what changes are told under |
 //! | [`group`] | one thread that takes every waiting request into one commit |
+//! | [`reply`] | what came of it, told to those who wait |
 //! | [`doorbell`] | telling the other processes of this machine that something changed |
 //! | [`mount`] | what kind of file system a path is on |
 //! | [`presence`] | noticing at once that a process on this machine died |
@@ -35,6 +36,7 @@ pub mod memory;
 pub mod mount;
 pub mod presence;
 pub mod record;
+pub mod reply;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 pub mod suite;

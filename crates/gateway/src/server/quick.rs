@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::pin::pin;
+
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{Method, Request};
@@ -14,7 +16,7 @@ use http::{Method, Request};
 use super::Server;
 use super::guard::{self, Admitted};
 use crate::acts;
-use crate::body::{Sent, asked};
+use crate::body::{Sent, asked_bytes, read};
 use crate::limits::ANSWER_WITHIN;
 use crate::refusal::Refusal;
 use crate::visit::Visit;
@@ -44,9 +46,9 @@ impl Act {
         if let Err(refusal) = guard::is_meant(&server, &request) {
             return guard::turn_away(refusal);
         }
-        let answer = self.carry_out(&server, &visit, request);
-        let answer = async { answer.await.unwrap_or_else(IntoResponse::into_response) };
+        let answer = pin!(self.carry_out(&server, &visit, request));
         let answered = visit.patience.within(ANSWER_WITHIN, answer).await;
+        let answered = answered.map(|answer| answer.unwrap_or_else(IntoResponse::into_response));
         guard::finish(visit.parking.as_ref(), answered)
     }
 
@@ -58,14 +60,17 @@ impl Act {
     ) -> Result<Response, Refusal> {
         let (Parts { method, headers, .. }, body) = request.into_parts();
         let caller = &guard::caller(server, Admitted::Sessions, visit.peer, &method, &headers).await?;
-        let patience = &visit.patience;
+        let body = asked_bytes(&headers, body, &visit.patience).await?;
+        // The head lies in the parser's buffer, and so may the body. As long as anybody has them the parser needs another
+        // buffer to see whether the peer is still there.
+        drop(headers);
         let answer = match self {
             Self::Acquire => {
-                let request = asked(&headers, body, patience).await?;
+                let request = read(body)?;
                 return acts::acquire(server, caller, visit.parking.clone(), request).await;
             }
-            Self::Renew => acts::renew(server, caller, asked(&headers, body, patience).await?).await?,
-            Self::Release => acts::release(server, caller, asked(&headers, body, patience).await?).await?,
+            Self::Renew => acts::renew(server, caller, read(body)?).await?,
+            Self::Release => acts::release(server, caller, read(body)?).await?,
         };
         Ok(answer.into_response())
     }

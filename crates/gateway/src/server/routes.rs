@@ -41,9 +41,13 @@ impl Routes {
         if let Some(server) = &self.server
             && let Some(act) = Act::of(&request)
         {
-            // In a box, so that a connection that is idle keeps no room for it.
+            // Both ways are in boxes, so that a connection that is idle keeps no room for them.
             return Box::pin(act.answer(server.clone(), visit, request)).await;
         }
+        Box::pin(self.by_the_router(visit, request)).await
+    }
+
+    async fn by_the_router(&self, visit: Visit, request: http::Request<Incoming>) -> Response {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(visit.peer);
         if let Some(parking) = visit.parking {

@@ -11,7 +11,8 @@ use serde_json::Value;
 use tower_service::Service;
 
 use super::*;
-use crate::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
+use crate::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX, MOMENTS_MAX};
+use crate::parking::Parking;
 use crate::patience::Patience;
 use crate::serve::Peer;
 use crate::server::routes::router;
@@ -168,4 +169,31 @@ fn there_is_no_short_way_to_anything_else() {
     {
         assert_eq!(of(method, target), None, "{method} {target}");
     }
+}
+
+#[tokio::test]
+async fn where_too_many_have_their_moment_the_next_one_is_put_aside_at_once_and_answered_alike() {
+    let scene = Scene::new().await;
+    let wanting = ACQUIRE.replace("}", r#","wait_ms":60000}"#);
+    let sending = Sending::to("/v1/locks/acquire", &scene.token(), &wanting);
+    let by_itself = scene.by_the_short_way(&sending).await;
+    let waits = &scene.server.outside().waits;
+    let moments: Vec<_> = std::iter::from_fn(|| waits.moment()).collect();
+    assert_eq!(moments.len(), MOMENTS_MAX);
+    let (parking, request) = (Parking::default(), sending.made());
+    let visit = Visit { peer: Peer::Socket, parking: Some(parking.clone()), patience: Patience::default() };
+    Act::Acquire.answer(scene.server.clone(), visit, request).await;
+    let mut to_come = parking.take().unwrap();
+    let (status, headers, body) = read(to_come.answer().await).await;
+    assert_eq!((status, headers), (by_itself.0, by_itself.1));
+    assert_eq!(body["fence"], by_itself.2["fence"], "it is the same request");
+}
+
+#[tokio::test]
+async fn a_request_takes_little_more_room_than_what_it_does() {
+    let scene = Scene::new().await;
+    let visit = Visit { peer: Peer::Socket, parking: None, patience: Patience::default() };
+    let request = Sending::to("/v1/locks/acquire", &scene.token(), ACQUIRE).made();
+    let bytes = size_of_val(&Act::Acquire.answer(scene.server.clone(), visit, request));
+    assert!(bytes <= 4_096, "{bytes}");
 }
