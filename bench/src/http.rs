@@ -24,6 +24,7 @@ mod wire;
 use std::path::Path;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::bench::Bench;
@@ -37,7 +38,15 @@ const SHARE_SQLITE: f64 = 0.25;
 /// What 10,000 sessions that wait may take.
 const WAITING_MB: f64 = 100.0;
 
-/// Everything about locks over HTTP.
+/// A part of it that can be measured by itself.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Pairs,
+    Grants,
+    Memory,
+}
+
+/// Everything about locks over HTTP; what was not measured is empty.
 #[derive(Serialize)]
 pub(crate) struct Http {
     pairs: Vec<pairs::Pairs>,
@@ -45,16 +54,28 @@ pub(crate) struct Http {
     memory: Vec<memory::Memory>,
 }
 
-pub(crate) fn measure(bench: &Bench, program: Option<&Path>) -> Result<Http> {
+pub(crate) fn measure(bench: &Bench, program: Option<&Path>, part: Option<Part>) -> Result<Http> {
     let program = program_or_beside(program)?;
-    let pairs = pairs::measure(bench, &program)?;
-    let grants = grant::measure(bench, &program)?;
-    let memory = memory::measure(bench, &program)?;
-    Ok(Http { pairs, grants, memory })
+    let wants = |one: Part| part.is_none_or(|part| part == one);
+    let mut http = Http { pairs: Vec::new(), grants: Vec::new(), memory: Vec::new() };
+    if wants(Part::Pairs) {
+        http.pairs = pairs::measure(bench, &program)?;
+    }
+    if wants(Part::Grants) {
+        http.grants = grant::measure(bench, &program)?;
+    }
+    if wants(Part::Memory) {
+        http.memory = memory::measure(bench, &program)?;
+    }
+    Ok(http)
 }
 
 pub(crate) fn tables(http: &Http) -> Vec<Table> {
-    vec![pairs::table(&http.pairs), grant::table(&http.grants), memory::table(&http.memory)]
+    let mut tables = Vec::new();
+    tables.extend((!http.pairs.is_empty()).then(|| pairs::table(&http.pairs)));
+    tables.extend((!http.grants.is_empty()).then(|| grant::table(&http.grants)));
+    tables.extend((!http.memory.is_empty()).then(|| memory::table(&http.memory)));
+    tables
 }
 
 pub(crate) fn judge(http: &Http) -> Vec<Target> {

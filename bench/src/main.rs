@@ -63,6 +63,9 @@ struct Args {
     /// Measures recipes on this server only.
     #[arg(long, value_enum)]
     engine: Option<recipes::Engine>,
+    /// Measures only this of locks over HTTP.
+    #[arg(long, value_enum)]
+    part: Option<http::Part>,
     /// The `bell` that the scheduler is measured with; the one beside this program, if not given.
     #[arg(long)]
     program: Option<PathBuf>,
@@ -155,7 +158,7 @@ fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         report.folder = Some(folder::measure(bench)?);
     }
     if wants(Topic::Http) {
-        report.http = Some(http::measure(bench, args.program.as_deref())?);
+        report.http = Some(http::measure(bench, args.program.as_deref(), args.part)?);
     }
     report.targets = targets::judge(&report);
     Ok(report)

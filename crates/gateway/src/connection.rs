@@ -36,7 +36,8 @@ pub(crate) async fn serve(
     closing: CancellationToken,
 ) {
     let parking = Parking::default();
-    let mut wire = Wire::new(stream, parking.clone());
+    // In a box: it goes to a parser and comes back, and each place on its way would be as large.
+    let mut wire = Box::new(Wire::new(stream, parking.clone()));
     loop {
         // In a box, so that what it takes is given back while the connection is put aside.
         let served = Box::pin(serve_until_one_waits(wire, peer, &routes, &parking, &closing)).await;
@@ -51,12 +52,12 @@ pub(crate) async fn serve(
 
 /// Serves requests until the connection ends, or one has to wait: then the stream, and the answer that is to come.
 async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
-    wire: Wire<S>,
+    wire: Box<Wire<S>>,
     peer: Peer,
     routes: &Routes,
     parking: &Parking,
     closing: &CancellationToken,
-) -> Option<(Wire<S>, ToCome)> {
+) -> Option<(Box<Wire<S>>, ToCome)> {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
     let patience = Patience::default();

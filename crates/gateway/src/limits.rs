@@ -54,7 +54,7 @@ pub const WAITS_MAX: usize = 64;
 
 /// Requests for locks that may wait and are carried out by their own calls for a moment, before the connection is put
 /// aside. Each keeps a parser with its buffers meanwhile, 30 kB in all; further ones are put aside at once.
-pub const MOMENTS_MAX: usize = 128;
+pub const MOMENTS_MAX: usize = 64;
 
 /// Sessions of their own that one run may have: one for each command that it runs under a lock at a time.
 pub const SESSIONS_MAX: usize = 64;
