@@ -2,7 +2,8 @@
 //!
 //! The kernel tells about changes in the project's folder, in `agents/` and in each folder that is or may become
 //! an agent; nothing deeper, so a large tree beside them costs nothing. File systems that tell nothing
-//! (NFS and its like), and machines that have run out of watches, are looked at every few seconds instead.
+//! (NFS and its like), and machines that have run out of watches, are looked at every few seconds instead, the less
+//! often the more there is to look at.
 //!
 //! Changes are gathered until they pause, loaded, and handed on if something is different. A thread of its own
 //! does this; it ends when the [`Watch`] is dropped.
@@ -19,14 +20,14 @@ use std::time::Duration;
 
 use crate::folder::Folder;
 use crate::load::{Diff, Loaded};
-use looking::{is_told_of_changes, look};
+use looking::{Looker, is_told_of_changes};
 use places::Places;
 
 /// Changes are one change if less than this lies between them…
 const PAUSE: Duration = Duration::from_millis(40);
 /// …and as long as there are no more than so many pauses without rest: whoever writes all the time is read too.
 const PAUSES_MAX: u32 = 5;
-/// How often a file system that tells nothing is looked at.
+/// How often a file system that tells nothing is looked at, at the most.
 pub const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// Together they stay within the second that a change may take to show.
@@ -46,7 +47,7 @@ pub struct Change {
 pub enum Notice {
     /// By the kernel where it can, else by looking every [`POLL_EVERY`].
     Automatic,
-    /// By looking this often.
+    /// By looking this often, or less often where it costs too much.
     Polling(Duration),
 }
 
@@ -152,10 +153,13 @@ impl<F: FnMut(Change)> Watcher<F> {
         if self.notice == Notice::Automatic && places.is_none() {
             self.poll_from_now_on("no watch could be made");
         }
-        let mut seen = look(&self.folder);
+        let mut looker = None;
         loop {
             // Places first: what changes after it is told, and what changed before it is loaded.
             self.keep_places(&mut places);
+            if matches!(self.notice, Notice::Polling(_)) {
+                looker.get_or_insert_with(|| Looker::new(&self.folder));
+            }
             // Taken before reading: who comes later gets a reading of its own.
             let waiting = self.nudge.take();
             self.load();
@@ -163,32 +167,28 @@ impl<F: FnMut(Change)> Watcher<F> {
                 // Whoever has given up is not told.
                 let _ = waiting.send(());
             }
-            if !self.wait(&mut seen) {
+            if !self.wait(looker.as_mut()) {
                 return;
             }
         }
     }
 
     /// Waits for a change, and for it to settle. Answers whether to go on.
-    fn wait(&self, seen: &mut u64) -> bool {
+    fn wait(&self, looker: Option<&mut Looker>) -> bool {
         let is_over = || self.is_over.load(Ordering::Acquire);
-        loop {
-            match self.notice {
-                Notice::Automatic => {
-                    if self.woken.recv().is_err() {
-                        return false;
-                    }
+        match (self.notice, looker) {
+            (Notice::Polling(every), Some(looker)) => loop {
+                let woken = self.woken.recv_timeout(looker.rest(every));
+                if is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
+                    return false;
+                }
+                if looker.has_changed(&self.folder) || self.nudge.is_wanted() {
                     break;
                 }
-                Notice::Polling(every) => {
-                    let woken = self.woken.recv_timeout(every);
-                    if is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
-                        return false;
-                    }
-                    let now = look(&self.folder);
-                    if std::mem::replace(seen, now) != now || self.nudge.is_wanted() {
-                        break;
-                    }
+            },
+            _ => {
+                if self.woken.recv().is_err() {
+                    return false;
                 }
             }
         }

@@ -84,8 +84,8 @@ impl Group {
     }
 }
 
-/// Puts a process into a group. The kernel makes everybody who forks or ends wait for their turn first, which takes
-/// it some ten milliseconds.
+/// Moves a process into a group. The kernel makes everybody who forks or ends wait for their turn first, which takes
+/// it some ten milliseconds; who is [born](crate::born) there need not wait.
 pub(crate) fn join(group: &Path, pid: Pid) -> std::io::Result<()> {
     put(group, "cgroup.procs", &pid.as_raw_nonzero().to_string())
 }
@@ -158,6 +158,56 @@ fn own_in(mounts: &str, groups: &str) -> Option<PathBuf> {
     // In a container the mount shows only a part of the hierarchy.
     let below = Path::new(group).strip_prefix(root).ok()?;
     Some(Path::new(mount).join(below))
+}
+
+/// Groups for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use super::*;
+
+    /// Whoever waits for all children of this process would take those of another test.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+    /// A group without limits, for one test at a time. Dropped, it goes.
+    pub(crate) struct TestGroup(Group, #[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+
+    impl TestGroup {
+        /// None where this machine has no place for it.
+        pub(crate) fn make() -> Option<Self> {
+            let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            let launch = Launch::new("test", "/runs/test", vec!["true".into()]).unwrap();
+            let group = Group::make(&launch);
+            if group.is_none() {
+                eprintln!("there are no control groups to be had: not tried");
+            }
+            Some(Self(group?, turn))
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            self.0.path()
+        }
+
+        /// Whether everybody in it has ended, or soon has.
+        pub(crate) fn is_left_by_everybody(&self) -> bool {
+            let is_empty = || self.0.members().is_empty();
+            (0..1_000).any(|_| {
+                is_empty() || {
+                    std::thread::yield_now();
+                    false
+                }
+            })
+        }
+    }
+
+    impl Drop for TestGroup {
+        fn drop(&mut self) {
+            self.0.kill();
+            self.is_left_by_everybody();
+            self.0.remove();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 pub(crate) const SUPERVISE: &str = "__supervise";
 /// The hidden name under which this program becomes an agent.
 pub(crate) const EXEC: &str = "__exec";
+/// What this program calls itself when it starts itself again.
+pub(crate) const NAME: &str = "bell";
 
 /// A program with nothing to read, nobody to write to, and an empty environment.
 pub(crate) fn quiet(program: impl AsRef<OsStr>) -> Command {
@@ -20,6 +22,6 @@ pub(crate) fn quiet(program: impl AsRef<OsStr>) -> Command {
 /// This program again: the very file that runs, whatever is at its path by now.
 pub(crate) fn this_program() -> Command {
     let mut command = quiet("/proc/self/exe");
-    command.arg0("bell");
+    command.arg0(NAME);
     command
 }

@@ -26,6 +26,7 @@ pub mod stage;
 pub mod supervise;
 pub mod user;
 
+mod born;
 mod children;
 mod command;
 mod readiness;

@@ -85,7 +85,6 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
     let mut children = Children::listen()?;
     let mut orders = Orders::listen(&dir)?;
     dir.reserve()?;
-    dir.forget_environment(&launch)?;
     let mut log = Writer::create(&dir, launch.limits.output_bytes)?;
     let group = Group::make(&launch);
     let mut state = first_state(&launch, group.as_ref())?;
@@ -95,8 +94,12 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
     let start = async {
         // Meanwhile the process that will be the agent gets ready.
         let ready = begin::ready(&mut children, &launch, group.as_ref())?;
-        let taken = timeout(STARTING_LIMIT, hooks.starting()).await.map_err(|_| too_late())?;
-        launch.env = launch.env.clone().and(taken?);
+        // And while the store is opened by others, there is time for files: where many have just been removed, as always
+        // when runs end, a file system looks long for a free place for each of them.
+        let taken = timeout(STARTING_LIMIT, hooks.starting());
+        let (taken, prepared) = tokio::join!(taken, async { begin::prepare(&dir, &launch) });
+        launch.env = launch.env.clone().and(taken.map_err(|_| too_late())??);
+        prepared?;
         begin::begin(&mut children, &dir, &launch, &mut state, ready).await
     };
     let begun = tokio::select! {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Socket;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -14,9 +14,10 @@ use tokio::net::unix::pipe;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
+use crate::born::born_in;
 use crate::cgroup;
 use crate::children::{Children, Ended};
-use crate::command::{EXEC, this_program};
+use crate::command::{EXEC, NAME, this_program};
 use crate::env::MARK;
 use crate::error::{Error, Kind, Result};
 use crate::stage::Stage;
@@ -54,36 +55,52 @@ pub(crate) struct Answer {
 pub(crate) struct Ready {
     started: Started,
     socket: Socket,
+    /// The move into its group, if it was not born there.
     joined: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Starts the step before a program, and moves it into its control group. The kernel takes longer for that than for
-/// anything else here, so it is begun early and not waited for. `mark` is how processes of the run are known.
+/// Starts the step before a program, in its control group. `mark` is how processes of the run are known.
 pub(crate) fn ready(children: &mut Children, group: Option<&Path>, mark: Option<&str>) -> Result<Ready> {
-    let failed = |error: io::Error| {
-        Error::io("start a process", error)
-            .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
-    };
-    let (ours, theirs) = Socket::pair().map_err(failed)?;
     let mut command = this_program();
-    command.arg(EXEC).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg(EXEC);
     if let Some(nonce) = mark {
         command.env(MARK, nonce);
     }
-    let mut child = command.spawn().map_err(failed)?;
-    // Otherwise this process would keep the other end open, and never hear the end of it.
-    drop(command);
-    let pid = Pid::from_child(&child);
-    children.watch(pid);
-    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(Error::new(Kind::Unavailable, "start a process: it has no output"));
+    begin(children, command, group, born_in).map_err(|error| {
+        Error::io("start a process", error)
+            .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
+    })
+}
+
+/// How a process comes to be in its group without being moved.
+type Birth = fn(&Path, &Command, &str, &[OwnedFd; 3]) -> io::Result<Pid>;
+
+/// Where a process can't be born in its group, it is moved there. The kernel takes longer for that than for anything else
+/// here, so it is begun at once and not waited for.
+fn begin(
+    children: &mut Children,
+    mut command: Command,
+    group: Option<&Path>,
+    birth: Birth,
+) -> io::Result<Ready> {
+    let (ours, theirs) = Socket::pair()?;
+    let ((out, their_out), (err, their_err)) = (io::pipe()?, io::pipe()?);
+    let out = pipe::Receiver::from_owned_fd(out.into())?;
+    let err = pipe::Receiver::from_owned_fd(err.into())?;
+    // They are dropped here: otherwise this process would keep the other ends open, and never hear the end of them.
+    let streams = [OwnedFd::from(theirs), their_out.into(), their_err.into()];
+    let born = group.and_then(|group| birth(group, &command, NAME, &streams).ok());
+    let (pid, joined) = match born {
+        Some(pid) => (pid, None),
+        None => {
+            let [input, output, complaints] = streams;
+            let child = command.stdin(input).stdout(output).stderr(complaints).spawn()?;
+            let pid = Pid::from_child(&child);
+            let group = group.map(Path::to_owned);
+            (pid, group.map(|group| spawn_blocking(move || cgroup::join(&group, pid))))
+        }
     };
-    let out = pipe::Receiver::from_owned_fd(out.into()).map_err(failed)?;
-    let err = pipe::Receiver::from_owned_fd(err.into()).map_err(failed)?;
-    let joined = group.map(|group| {
-        let group = group.to_owned();
-        spawn_blocking(move || cgroup::join(&group, pid))
-    });
+    children.watch(pid);
     Ok(Ready { started: Started { pid, out, err }, socket: ours, joined })
 }
 
@@ -152,4 +169,70 @@ async fn read_all(from: impl AsyncRead + Unpin) -> String {
     // The rest is not wanted, but a full pipe would hold the tool up.
     let _ = tokio::io::copy(&mut bounded.into_inner(), &mut tokio::io::sink()).await;
     String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::cgroup::testing::TestGroup;
+    use crate::command::quiet;
+
+    /// A program that says what it reads, started in a group.
+    fn echo(children: &mut Children, group: &TestGroup, birth: Birth) -> Ready {
+        begin(children, quiet("/bin/cat"), Some(group.path()), birth).unwrap()
+    }
+
+    fn is_in(group: &TestGroup, process: &Ready) -> bool {
+        let listed = fs::read_to_string(group.path().join("cgroup.procs")).unwrap();
+        listed.lines().any(|pid| pid == process.started.pid.as_raw_nonzero().to_string())
+    }
+
+    /// Has it say something, and waits for its end.
+    async fn says_and_ends(children: &mut Children, mut process: Ready) {
+        process.socket.write_all(b"hello").unwrap();
+        drop(process.socket);
+        assert_eq!(read_all(process.started.out).await, "hello");
+        assert_eq!(read_all(process.started.err).await, "");
+        assert_eq!(children.end_of(process.started.pid).await, Ended::Code(0));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_ready_is_in_its_group_and_was_not_moved_there() {
+        let Some(group) = TestGroup::make() else { return };
+        let mut children = Children::listen().unwrap();
+        let process = echo(&mut children, &group, born_in);
+        assert!(process.joined.is_none() && is_in(&group, &process));
+        says_and_ends(&mut children, process).await;
+    }
+
+    #[tokio::test]
+    async fn where_nothing_can_be_born_in_a_group_it_is_moved_there() {
+        let Some(group) = TestGroup::make() else { return };
+        let refusals: [Birth; 3] = [
+            |_, _, _, _| Err(Errno::NOSYS.into()),
+            |_, _, _, _| Err(Errno::PERM.into()),
+            |_, _, _, _| Err(Errno::BUSY.into()),
+        ];
+        let mut children = Children::listen().unwrap();
+        for refused in refusals {
+            let mut process = echo(&mut children, &group, refused);
+            process.joined.take().unwrap().await.unwrap().unwrap();
+            assert!(is_in(&group, &process));
+            says_and_ends(&mut children, process).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_can_not_be_run_is_told_as_it_is_without_a_group() {
+        let Some(group) = TestGroup::make() else { return };
+        let mut children = Children::listen().unwrap();
+        let mut reason =
+            |group| begin(&mut children, quiet("/nowhere/at/all"), group, born_in).unwrap_err().to_string();
+        assert_eq!(reason(Some(group.path())), reason(None));
+    }
 }

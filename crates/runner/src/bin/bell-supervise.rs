@@ -46,7 +46,8 @@ fn start_and_stay(path: &Path) -> ExitCode {
     })
 }
 
-/// Writes what it hears into `hooks.txt`. Hangs while a file `hang` is there; revokes the run when `revoke` is.
+/// Writes what it hears into `hooks.txt`. Hangs at the end while a file `hang` is there, at the start while `wait` is; revokes
+/// the run when `revoke` is.
 struct Notebook {
     run_dir: PathBuf,
 }
@@ -86,6 +87,7 @@ impl Hooks for Notebook {
         if let Ok(why) = fs::read_to_string(self.run_dir.join("refuse")) {
             return Err(Error::new(Kind::Invalid, why));
         }
+        self.while_there("wait").await;
         Ok(Environment::empty().with("FROM_HOOK", "yes"))
     }
 

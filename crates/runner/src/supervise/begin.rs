@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
@@ -19,6 +19,7 @@ use crate::run_dir::{ENGINE_ENV, RunDir, STDIN, WORKTREE};
 use crate::stage::{Input, Stage};
 use crate::state::State;
 use crate::tool::{self, Ready};
+use crate::user::User;
 use crate::worktree;
 
 /// An agent that runs.
@@ -36,7 +37,19 @@ pub(super) fn ready(children: &mut Children, launch: &Launch, group: Option<&Gro
     tool::ready(children, group.map(Group::path), Some(&launch.nonce))
 }
 
-/// Starts the agent and says so in `state.json`.
+/// Makes what the agent finds in its folder, and forgets on disk what only the supervisor has to know from now on. The folder
+/// itself becomes the agent's in [`begin`]: until then no process of its user can put something in the place of a file.
+pub(super) fn prepare(dir: &RunDir, launch: &Launch) -> Result<()> {
+    dir.forget_environment(launch)?;
+    let agent_dir = launch.agent_dir();
+    make_folder(&agent_dir)?;
+    for file in &launch.files {
+        make_file(launch, &agent_dir.join(&file.name), &file.content)?;
+    }
+    Ok(())
+}
+
+/// Starts the agent and says so in `state.json`. It finds what [`prepare`] has made.
 pub(super) async fn begin(
     children: &mut Children,
     dir: &RunDir,
@@ -44,13 +57,10 @@ pub(super) async fn begin(
     state: &mut State,
     ready: Ready,
 ) -> Result<Begun> {
-    let agent_dir = launch.agent_dir();
-    make_folder(launch, &agent_dir)?;
-    for file in &launch.files {
-        make_file(launch, &agent_dir.join(&file.name), &file.content)?;
-    }
+    give(launch, &launch.agent_dir())?;
     if let Some(worktree) = &launch.worktree {
-        make_folder(launch, &dir.path(WORKTREE))?;
+        make_folder(&dir.path(WORKTREE))?;
+        give(launch, &dir.path(WORKTREE))?;
         worktree::make(children, launch, worktree).await?;
     }
     let stage = stage(dir, launch)?;
@@ -104,36 +114,42 @@ fn working_folder(launch: &Launch) -> PathBuf {
     }
 }
 
-fn make_folder(launch: &Launch, path: &Path) -> Result<()> {
+fn make_folder(path: &Path) -> Result<()> {
     let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error);
     match DirBuilder::new().mode(0o700).create(path) {
         // The caller may have put something into it.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let about = fs::symlink_metadata(path).map_err(failed)?;
-            if !about.is_dir() {
-                return Err(failed(std::io::ErrorKind::NotADirectory.into()));
-            }
+            if about.is_dir() { Ok(()) } else { Err(failed(std::io::ErrorKind::NotADirectory.into())) }
         }
-        made => made.map_err(failed)?,
+        made => made.map_err(failed),
     }
-    give(launch, path)
 }
 
 fn make_file(launch: &Launch, path: &Path, content: &str) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error);
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    made.and_then(|mut file| file.write_all(content.as_bytes()))
-        .map_err(|error| Error::io(format!("make {}", path.display()), error))?;
-    give(launch, path)
+    let mut file = made.map_err(failed)?;
+    file.write_all(content.as_bytes()).map_err(failed)?;
+    let Some((user, uid, gid)) = new_owner(launch) else { return Ok(()) };
+    fchown(&file, uid, gid).map_err(|error| not_given(path, user, error))
 }
 
-/// Makes the agent's user the owner.
+/// Makes the agent's user the owner of a folder.
 fn give(launch: &Launch, path: &Path) -> Result<()> {
-    let Some(user) = &launch.user else { return Ok(()) };
-    if rustix::process::geteuid().as_raw() == user.uid {
-        return Ok(());
-    }
-    chown(path, Some(user.uid), Some(user.gid)).map_err(|error| {
-        Error::io(format!("give {} to {}", path.display(), user.name), error)
-            .hint("Start the daemon as root, or leave `user` out.")
-    })
+    let Some((user, uid, gid)) = new_owner(launch) else { return Ok(()) };
+    // What became a link in the meantime is not followed.
+    lchown(path, uid, gid).map_err(|error| not_given(path, user, error))
+}
+
+/// Who the agent runs as, if that is somebody else.
+fn new_owner(launch: &Launch) -> Option<(&User, Option<u32>, Option<u32>)> {
+    let user = launch.user.as_ref()?;
+    let is_other = rustix::process::geteuid().as_raw() != user.uid;
+    is_other.then_some((user, Some(user.uid), Some(user.gid)))
+}
+
+fn not_given(path: &Path, user: &User, error: std::io::Error) -> Error {
+    Error::io(format!("give {} to {}", path.display(), user.name), error)
+        .hint("Start the daemon as root, or leave `user` out.")
 }

@@ -1,6 +1,7 @@
 //! Each way in which a run can end, and what is told about it.
 
 use std::fs;
+use std::path::Path;
 
 use bell_runner::exit::Reason;
 use bell_runner::handle::How;
@@ -136,6 +137,62 @@ async fn a_run_that_may_not_start_runs_nothing_and_its_end_is_told() {
     assert!(error.to_string().contains("somebody else has its lock"), "{error}");
     assert_eq!(run.hooks(), ["ended not_started, nobody alive"]);
     assert_eq!(run.out(), "");
+}
+
+/// What a supervisor says about itself before its agent runs, once the process is there that will be the agent.
+async fn getting_ready(run: &Run) -> serde_json::Value {
+    let state = run.launch.run_dir.join("state.json");
+    until(|| run.survivors().first().copied()).await;
+    serde_json::from_slice(&fs::read(state).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_run_that_is_ended_while_it_starts_leaves_no_process_and_no_group() {
+    let run = Run::of("echo never");
+    fs::create_dir_all(&run.launch.run_dir).unwrap();
+    fs::write(run.launch.run_dir.join("wait"), "").unwrap();
+    let (started, state) = tokio::join!(run.try_start(), async {
+        let state = getting_ready(&run).await;
+        kill(i32::try_from(state["supervisor"]["pid"].as_i64().unwrap()).unwrap(), Signal::TERM);
+        state
+    });
+    assert!(started.unwrap_err().to_string().contains("told to end first"));
+    assert_eq!(run.survivors(), [0; 0]);
+    assert_eq!(run.hooks(), ["ended not_started, nobody alive"]);
+    if let Some(group) = state["cgroup"].as_str() {
+        until(|| (!Path::new(group).exists()).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_supervisor_that_is_killed_while_its_run_starts_leaves_no_process() {
+    let run = Run::of("echo never");
+    fs::create_dir_all(&run.launch.run_dir).unwrap();
+    fs::write(run.launch.run_dir.join("wait"), "").unwrap();
+    let (started, ()) = tokio::join!(run.try_start(), async {
+        let state = getting_ready(&run).await;
+        kill(i32::try_from(state["supervisor"]["pid"].as_i64().unwrap()).unwrap(), Signal::KILL);
+    });
+    started.unwrap_err();
+    until(|| run.survivors().is_empty().then_some(())).await;
+    assert_eq!(run.out(), "");
+}
+
+#[tokio::test]
+async fn the_agent_runs_in_the_group_of_its_run_which_goes_with_it() {
+    let run = Run::of("cat /proc/self/cgroup");
+    let handle = run.start().await;
+    let state = fs::read(run.launch.run_dir.join("state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+    within(handle.wait()).await.unwrap();
+    let Some(group) = state["cgroup"].as_str() else {
+        eprintln!("there are no control groups to be had: not tried");
+        return;
+    };
+    let seen = run.out();
+    let seen = seen.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    assert_eq!(Path::new(seen).file_name(), Path::new(group).file_name());
+    assert!(!Path::new(group).exists());
 }
 
 #[tokio::test]
