@@ -1,8 +1,7 @@
 //! `bell outbox`: one file per writer, nothing to coordinate.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bell_api::exit;
@@ -14,6 +13,7 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::{OutboxCleanArgs, OutboxCommand, OutboxDirArgs, OutboxPathArgs, OutboxPutArgs};
+use crate::folder::open_plain;
 use crate::say::{Format, Say};
 use crate::span;
 
@@ -71,7 +71,7 @@ fn put(say: &Say, args: &OutboxPutArgs) -> Result<u8, Refusal> {
     for file in &args.files {
         let own = file.file_name().and_then(|name| name.to_str());
         let name = args.name.as_deref().or(own);
-        paths.push(outbox.put(open(file)?, name)?);
+        paths.push(outbox.put(open_plain(file)?, name)?);
     }
     Ok(tell(say, &outbox, paths))
 }
@@ -101,13 +101,6 @@ fn writer(given: Option<&str>) -> Result<String, Refusal> {
     )
 }
 
-fn open(path: &Path) -> Result<File, Refusal> {
-    File::open(path).map_err(|error| {
-        let message = format!("could not read {}: {error}", path.display());
-        Refusal::new(Outcome::NotFound, message, "Look at the path.")
-    })
-}
-
 fn ls(say: &Say, args: &OutboxDirArgs) -> Result<u8, Refusal> {
     let answer = Listed { outcome: Outcome::Listed, letters: letters(&args.dir)? };
     if answer.letters.is_empty() && say.format() == Format::Plain {
@@ -122,7 +115,7 @@ fn ls(say: &Say, args: &OutboxDirArgs) -> Result<u8, Refusal> {
 fn cat(args: &OutboxDirArgs) -> Result<u8, Refusal> {
     let mut out = io::stdout().lock();
     for letter in letters(&args.dir)? {
-        let mut file = open(&letter.path)?.take(letter.bytes);
+        let mut file = open_plain(&letter.path)?.take(letter.bytes);
         if let Err(error) = io::copy(&mut file, &mut out) {
             return Err(Refusal::unavailable(
                 format!("could not print {}: {error}", letter.path.display()),

@@ -1,5 +1,6 @@
 //! `bell publish`: files and folders that appear whole, or not at all.
 
+use std::io::Read;
 use std::path::Path;
 
 use bell_api::exit;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::PublishArgs;
+use crate::folder::open_plain;
 use crate::say::Say;
 
 /// A list of files is text for people; more than this is something else.
@@ -59,11 +61,12 @@ fn manifest(path: &Path) -> Result<Source, Refusal> {
     let refused = |error: &dyn std::fmt::Display| {
         Refusal::invalid(format!("could not read the list {}: {error}", path.display()), "Look at the path.")
     };
-    let size = path.metadata().map_err(|error| refused(&error))?.len();
-    if size > MAX_MANIFEST_BYTES {
-        return Err(refused(&format!("it has {size} bytes, and 1 MiB is the most")));
+    let mut text = String::new();
+    let file = open_plain(path)?;
+    file.take(MAX_MANIFEST_BYTES + 1).read_to_string(&mut text).map_err(|error| refused(&error))?;
+    if text.len() as u64 > MAX_MANIFEST_BYTES {
+        return Err(refused(&"it has more than 1 MiB"));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
     let base = path.parent().unwrap_or(Path::new("."));
     Ok(Source::manifest(&text, base)?)
 }

@@ -4,8 +4,7 @@ mod item;
 mod work;
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::cli::{
     ItemState, QueueClaimArgs, QueueCommand, QueueDirArgs, QueueDoneArgs, QueueFailArgs, QueueInitArgs,
     QueueJanitorArgs, QueueLsArgs, QueuePushArgs, QueueRequeueArgs,
 };
+use crate::folder::open_plain;
 use crate::interrupt::Interrupts;
 use crate::say::Say;
 use crate::span;
@@ -82,27 +82,10 @@ fn push(say: &Say, args: &QueuePushArgs) -> Result<u8, Refusal> {
         items.push(queue.push(io::stdin().lock(), name)?.to_string());
     }
     for path in &args.files {
-        items.push(queue.push(open(path)?, name)?.to_string());
+        items.push(queue.push(open_plain(path)?, name)?.to_string());
     }
     let message = items.join("\n");
     Ok(tell(say, items, message))
-}
-
-/// Only plain files: a folder reads as an error, and a pipe would never end.
-fn open(path: &Path) -> Result<impl Read, Refusal> {
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
-    match opened {
-        Ok((true, file)) => Ok(file),
-        Ok((false, _)) => Err(Refusal::invalid(
-            format!("could not read {}: it is no plain file", path.display()),
-            "Name files.",
-        )),
-        Err(error) => Err(Refusal::new(
-            Outcome::NotFound,
-            format!("could not read {}: {error}", path.display()),
-            "Look at the path.",
-        )),
-    }
 }
 
 fn utf8(name: &OsStr) -> Result<&str, Refusal> {

@@ -99,6 +99,56 @@ fn a_command_is_run_for_each_item_with_its_fence() {
 }
 
 #[test]
+fn a_command_that_is_not_there_costs_no_item_a_try() {
+    let ground = Ground::new();
+    ground.push("x");
+    fs::write(ground.place.path("text"), "no program").unwrap();
+    for program in ["no-such-program", "./text", "./nowhere", "."] {
+        let refused = ground.run(&["queue", "work", "q", "--drain", "--", program, "{}"]).expect(2);
+        assert!(refused.err.contains("nothing was claimed"), "{refused:?}");
+    }
+    assert_eq!((ground.names("queue"), ground.names("claimed")), (vec!["x".into()], Vec::new()));
+    ground.run(&["queue", "work", "q", "--drain", "--", "true"]).expect(0);
+}
+
+#[test]
+fn a_late_worker_is_refused_even_if_an_earlier_item_of_that_name_is_done() {
+    let ground = Ground::new();
+    ground.push("daily");
+    ground.run(&["queue", "work", "q", "--drain", "--", "true"]).expect(0);
+    ground.push("daily");
+    let late = ground.run(&["queue", "claim", "q", "--worker", "w"]).expect(0).out;
+    let done = |code| ground.run(&["queue", "done", late.trim_end()]).expect(code);
+    ground.run(&["queue", "janitor", "q", "--unattended", "0", "--yes"]).expect(0);
+    done(7);
+    ground.run(&["queue", "claim", "q", "--worker", "other"]).expect(0);
+    done(7);
+    ground.run(&["queue", "done", "q/claimed/other/daily#2"]).expect(0);
+    done(7);
+    ground.run(&["queue", "done", "q/claimed/other/daily#2"]).expect(0);
+}
+
+#[test]
+fn pipes_are_refused_and_never_waited_for() {
+    let place = Place::sqlite();
+    place.run(&["queue", "init", "q"]).expect(0);
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    fs::write(place.path("a"), "A").unwrap();
+    fs::write(place.path("list"), "a\npipe\n").unwrap();
+    for command in [
+        &["queue", "push", "q", "pipe"][..],
+        &["outbox", "put", "out", "pipe"],
+        &["publish", "pipe", "--to", "site"],
+        &["publish", "a", "pipe", "--to", "site"],
+        &["publish", "--manifest", "list", "--to", "site"],
+        &["publish", "--manifest", "pipe", "--to", "site"],
+    ] {
+        assert!(place.run(command).expect(4).err.contains("\nhint: "), "{command:?}");
+    }
+    assert!(!place.path("site").exists());
+}
+
+#[test]
 fn a_worker_that_is_told_to_stop_gives_its_item_back() {
     let ground = Ground::new();
     ground.push("x");
@@ -181,6 +231,10 @@ fn publishing_under_a_lock_uses_its_fence() {
     place.run(&["publish", "new", "--to", "out", "--fence", "999"]).expect(0);
     let stale = place.run(&["--json", "publish", "new", "--to", "out", "--fence", "998"]).expect(7).json();
     assert_eq!((&stale["fence"], &stale["seen_fence"]), (&998.into(), &999.into()));
+    fs::write(place.path(".out.fence"), b"\xffgarbage").unwrap();
+    let damaged = place.run(&["publish", "new", "--to", "out", "--fence", "1000"]).expect(4);
+    assert!(damaged.err.contains("is damaged") && damaged.err.contains("highest fence"), "{damaged:?}");
+    fs::write(place.path(".out.fence"), "00000000000000000999\n").unwrap();
     // Guarded writes of the file keep to the same fence.
     finish_with(place.command(&["fence", "write", "out", "--fence", "5"]), "late").expect(7);
 }

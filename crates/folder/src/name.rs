@@ -114,7 +114,7 @@ pub(crate) fn check_worker(name: &str) -> Result<()> {
     if fits && !name.starts_with('.') && name.bytes().all(plain) {
         return Ok(());
     }
-    Err(Error::new(Kind::Invalid, format!("use {name:?} as the name of a worker"))
+    Err(Error::new(Kind::Invalid, format!("use {name:?} as the name of a worker or writer"))
         .hint("Use letters, digits, dots, dashes and underscores, 100 at the most, and no dot in front."))
 }
 

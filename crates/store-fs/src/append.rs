@@ -9,13 +9,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use bell_store::{Error, Kind, Result};
+use rustix::fs::{Advice, fadvise};
 
 use crate::batch::{Batch, Found, HEADER_BYTES, Nonce, nonce_of};
 use crate::dir::{Dir, MARKER};
 use crate::fault;
 use crate::head::Head;
 use crate::journal::{self, Batches};
-use crate::lock::Held;
+use crate::lock::{Held, drop_cached};
 use crate::view::{Reach, View};
 
 /// Makes nonces: a random number for the process, then counting.
@@ -170,9 +171,15 @@ fn not_synced(journal: &File, offset: u64, error: io::Error) -> Error {
 fn check_ours(site: Site<'_>, journal: &File, head: &Head, nonce: Nonce) -> Result<()> {
     let is_ours = match site.reach {
         Reach::Host => shows(journal, site.held.marker(), head, nonce)?,
-        // Opened anew: what this machine remembers of its own writing proves nothing.
+        // From the server: what this machine remembers of its own writing proves nothing.
         Reach::Network => match (site.dir.find(&journal::name(head.generation))?, site.dir.find(MARKER)?) {
-            (Some(journal), Some(marker)) => shows(&journal, &marker, head, nonce)?,
+            (Some(journal), Some(marker)) => {
+                let failed = |error| fault::in_doubt(error, "look again at what was appended");
+                drop_cached(&journal).map_err(failed)?;
+                // This one is locked already; what was read of it can be dropped all the same.
+                fadvise(&marker, 0, None, Advice::DontNeed).map_err(|error| failed(error.into()))?;
+                shows(&journal, &marker, head, nonce)?
+            }
             _ => false,
         },
     };

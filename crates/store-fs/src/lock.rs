@@ -139,6 +139,21 @@ impl Drop for Held<'_> {
     }
 }
 
+/// Has this machine ask the server anew for what is in a file that other machines write to.
+///
+/// Opening it again does not: while anybody on this machine has a file open for writing, an NFS client takes every change of
+/// it for its own and goes on reading its own pages. Only a lock makes it drop them. Shared, so that nobody ever waits for it.
+///
+/// # Errors
+/// Those of locking.
+pub(crate) fn drop_cached(file: &File) -> io::Result<()> {
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock(),
+        Err(TryLockError::Error(error)) => Err(error),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
 fn acquire(file: &File, mode: Mode, patience: Duration) -> io::Result<bool> {
     let start = clock::boottime();
     let mut pause = PAUSES.0;
@@ -193,6 +208,19 @@ mod tests {
         let (first, second) = (Lock::open(&dir).unwrap(), Lock::open(&dir).unwrap());
         let _one = first.with_readers().unwrap();
         let _two = second.with_readers().unwrap();
+    }
+
+    #[test]
+    fn asking_the_server_anew_waits_for_nobody_and_keeps_nobody_waiting() {
+        let (_temp, dir) = folder();
+        let open = || dir.file("journal.1", Opening::Keep).unwrap();
+        let (mine, other) = (open(), open());
+        other.lock_shared().unwrap();
+        drop_cached(&mine).unwrap();
+        other.unlock().unwrap();
+        drop_cached(&mine).unwrap();
+        other.try_lock().unwrap();
+        assert_eq!(drop_cached(&mine).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -15,13 +15,14 @@ use crate::fault;
 use crate::head::Head;
 use crate::image::Image;
 use crate::journal::{self, Batches, START_BYTES, Start};
+use crate::lock::drop_cached;
 
 /// Between whom the folder is shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
     /// Processes of one machine: its kernel shows all of them the same bytes.
     Host,
-    /// Machines: each keeps copies, and asks the server anew only when a file is locked or opened.
+    /// Machines: each keeps copies, and asks the server anew only when a file is locked.
     Network,
 }
 
@@ -95,10 +96,10 @@ impl View {
         match &mut self.place {
             Some(place) if self.reach == Reach::Host => Ok(Arc::clone(&place.journal)),
             Some(place) => {
-                place.journal = open(&self.dir, head.generation)?;
+                place.journal = open(&self.dir, self.reach, head.generation)?;
                 Ok(Arc::clone(&place.journal))
             }
-            None => open(&self.dir, head.generation),
+            None => open(&self.dir, self.reach, head.generation),
         }
     }
 
@@ -118,7 +119,7 @@ impl View {
     /// # Errors
     /// Those of opening it.
     pub(crate) fn move_to(&mut self, head: &Head) -> Result<()> {
-        let journal = open(&self.dir, head.generation)?;
+        let journal = open(&self.dir, self.reach, head.generation)?;
         let (generation, offset, nonce) = (head.generation, head.length, head.nonce);
         self.place = Some(Place { journal, generation, offset, nonce });
         Ok(())
@@ -126,7 +127,7 @@ impl View {
 
     fn load(&mut self, head: &Head) -> Result<News> {
         self.forget();
-        let journal = open(&self.dir, head.generation)?;
+        let journal = open(&self.dir, self.reach, head.generation)?;
         let start = Start::read(&journal)?;
         if start.generation != head.generation {
             return Err(journal::damaged(0));
@@ -141,8 +142,7 @@ impl View {
     fn read_on(&mut self, head: &Head) -> Result<News> {
         let Some(place) = &mut self.place else { return self.load(head) };
         if self.reach == Reach::Network && place.offset != head.length {
-            // Opening is when a network file system asks the server what others have written.
-            place.journal = open(&self.dir, head.generation)?;
+            place.journal = open(&self.dir, self.reach, head.generation)?;
         }
         self.read_to(head).map(News::Names)
     }
@@ -184,10 +184,15 @@ fn name_of(change: &Change) -> Option<&Name> {
     }
 }
 
-fn open(dir: &Dir, generation: u64) -> Result<Arc<File>> {
+/// The journal, with what other machines have written to it.
+fn open(dir: &Dir, reach: Reach, generation: u64) -> Result<Arc<File>> {
     let name = journal::name(generation);
-    let journal = dir.find(&name)?;
-    journal.map(Arc::new).ok_or_else(|| fault::corrupt(format!("open the journal: there is no file {name}")))
+    let absent = || fault::corrupt(format!("open the journal: there is no file {name}"));
+    let journal = dir.find(&name)?.ok_or_else(absent)?;
+    if reach == Reach::Network {
+        drop_cached(&journal).map_err(|error| fault::of_io(error, "read the journal anew"))?;
+    }
+    Ok(Arc::new(journal))
 }
 
 fn missing(head: &Head, offset: u64) -> bell_store::Error {

@@ -1,7 +1,10 @@
 //! `bell queue work`: a command for each item, with heartbeat and fence.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -48,6 +51,7 @@ enum End {
 /// Works until told to stop, or until nothing is left. Answers the exit code.
 pub(super) async fn work(say: &Say, args: &QueueWorkArgs) -> Result<u8, Refusal> {
     let grace = span::wait(args.kill_after.as_deref(), "--kill-after", DEFAULT_GRACE)?;
+    check_program(&args.command)?;
     let queue = FolderQueue::open(&args.dir)?;
     let mut interrupts = Interrupts::listen()?;
     let mut worker = queue.worker(args.worker.as_deref(), Pulse::Beating)?;
@@ -75,6 +79,32 @@ pub(super) async fn work(say: &Say, args: &QueueWorkArgs) -> Result<u8, Refusal>
     });
     let code = if tally.failed + tally.lost == 0 { exit::OK } else { exit::CONFLICT };
     Ok(stopped.map_or(code, Stop::exit))
+}
+
+/// Refuses a command that can't be run before anything is claimed for it: a slip of the pen would use up every try of every item.
+fn check_program(command: &[OsString]) -> Result<(), Refusal> {
+    let Some(program) = command.first() else { return Ok(()) };
+    // An item that is itself the program is looked at when it is there.
+    let is_item = program.as_bytes().windows(2).any(|pair| pair == b"{}");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+    let can_run = if program.as_bytes().contains(&b'/') {
+        is_runnable(Path::new(program))
+    } else {
+        places.any(|place| is_runnable(&place))
+    };
+    if is_item || can_run {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Outcome::NotFound,
+        format!("could not find a program to run as {}", program.display()),
+        "Look at its name, its mode and PATH; nothing was claimed.",
+    ))
+}
+
+fn is_runnable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// The next item, or what ended the wait for one; `None` if nothing is left.

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Timespec, Timestamps};
+use rustix::fs::{FileType, OFlags, Timespec, Timestamps};
 
 use crate::dir::{Dir, Seen};
 use crate::error::{Error, Kind, Result};
@@ -32,7 +32,10 @@ impl std::ops::AddAssign for Copied {
 
 /// Copies a file that the caller named; a link there is what the caller means by it.
 pub(super) fn named_file(from: &Path, to: &Dir, name: &str) -> Result<Copied> {
-    let source = File::open(from).map_err(|error| Error::io("read", from, error))?;
+    let mut options = File::options();
+    // Not blocking: opening a pipe would wait for whoever writes to it.
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let source = options.open(from).map_err(|error| Error::io("read", from, error))?;
     if !source.metadata().map_err(|error| Error::io("read", from, error))?.is_file() {
         return Err(Error::new(Kind::Invalid, format!("publish {}: it is no file", from.display()))
             .hint("List files; a folder is published as a whole."));

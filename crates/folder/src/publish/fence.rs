@@ -40,11 +40,17 @@ pub(super) fn raise(folder: &Dir, name: &str, fence: Fence) -> Result<Raised> {
         }
     }
     match read(&mut file).map_err(fault)? {
-        Some(seen) if seen > fence => {
+        Highest::Damaged => {
+            let what = format!("guard {name} with a fence: {sidecar} beside it is damaged");
+            return Err(Error::new(Kind::Corrupt, what).hint(
+                "Find out the highest fence that was used, and write it there as a line of 20 digits; removing the file lets stale writers in.",
+            ));
+        }
+        Highest::Seen(seen) if seen > fence => {
             return Err(Error::stale(&format!("publish {name}"), Fences { given: fence, seen }));
         }
-        Some(seen) if seen == fence => {}
-        _ => {
+        Highest::Seen(seen) if seen == fence => {}
+        Highest::Seen(_) | Highest::None => {
             // One line of fixed width, in one piece: disks replace a sector whole or not at all.
             file.write_all_at(format!("{fence:020}\n").as_bytes(), 0).map_err(fault)?;
             folder.files().sync(file.as_fd()).map_err(fault)?;
@@ -53,13 +59,22 @@ pub(super) fn raise(folder: &Dir, name: &str, fence: Fence) -> Result<Raised> {
     Ok(Raised(file))
 }
 
-fn read(file: &mut File) -> io::Result<Option<Fence>> {
-    let mut text = String::new();
-    file.take(64).read_to_string(&mut text)?;
-    if text.is_empty() {
-        return Ok(None);
+/// What the file of fences says.
+enum Highest {
+    /// Nobody has published with a fence.
+    None,
+    Seen(Fence),
+    /// Nobody knows: never taken for none.
+    Damaged,
+}
+
+fn read(file: &mut File) -> io::Result<Highest> {
+    let mut bytes = Vec::new();
+    file.take(64).read_to_end(&mut bytes)?;
+    if bytes.is_empty() {
+        return Ok(Highest::None);
     }
-    let fence = text.strip_suffix('\n').and_then(|digits| digits.parse().ok());
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file of fences is damaged");
-    fence.map(|fence| Some(Fence(fence))).ok_or_else(damaged)
+    let line = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n'));
+    let fence = line.and_then(|digits| digits.parse().ok());
+    Ok(fence.map_or(Highest::Damaged, |fence| Highest::Seen(Fence(fence))))
 }

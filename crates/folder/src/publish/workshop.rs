@@ -16,6 +16,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use bell_store::mount::network;
+
 use super::Way;
 use super::copy::{self, Copied};
 use super::source::Source;
@@ -41,6 +43,38 @@ pub(super) struct Workshop {
     name: String,
     /// What the destination's link led to before.
     before: Option<String>,
+}
+
+/// For how long a replaced version stays on a network file system: an NFS client remembers for up to 60 s (`acdirmax`)
+/// where a link leads, and its readers must find something there.
+const KEEP_ON_NETWORK: Duration = Duration::from_secs(90);
+/// Replaced versions that stay at the most: whoever publishes more often than that has slow readers try again rather than
+/// a full disk.
+const MAX_KEPT: usize = 100;
+
+/// A version that a link leads to, or led to.
+#[derive(Debug)]
+struct Version {
+    name: String,
+    /// When it was finished, by the file server's clock.
+    made: Duration,
+}
+
+/// The versions that nobody is led to any more, going by when the one after each was made.
+fn outlived(mut versions: Vec<Version>, current: &str, keep: Duration) -> Vec<String> {
+    let Some(now) = versions.iter().find(|version| version.name == current).map(|version| version.made)
+    else {
+        return Vec::new();
+    };
+    // Newest first.
+    versions.sort_by_key(|version| std::cmp::Reverse(version.made));
+    let replaced = std::iter::once(now).chain(versions.iter().map(|version| version.made));
+    let is_due = |(at, replaced): (usize, Duration)| {
+        keep.is_zero() || at > MAX_KEPT || now.saturating_sub(replaced) > keep
+    };
+    let due: Vec<bool> = replaced.enumerate().map(is_due).collect();
+    let others = versions.into_iter().zip(due).filter(|(version, due)| *due && version.name != current);
+    others.map(|(version, _)| version.name).collect()
 }
 
 /// Something that is not published yet.
@@ -108,15 +142,26 @@ impl Workshop {
         }
     }
 
-    /// All but the version that is current and the one before it; those being made have an owner.
+    /// All but the version that is current, the one before it, and those that other machines may still be led to;
+    /// those being made have an owner.
     fn remove_versions(&self, current: &str) -> io::Result<()> {
         let prefix = format!("{}@", self.name);
+        let mut versions = Vec::new();
         for entry in self.folder.entries()? {
-            let Some(name) = entry.name.to_str() else { continue };
-            let Some(nonce) = name.strip_prefix(&prefix) else { continue };
-            let is_kept = name == current || self.before.as_deref() == Some(name);
-            if !is_kept && self.folder.look(format!("{nonce}.owner"))?.is_none() {
-                self.trash(name, nonce)?;
+            let Some(name) = entry.name.to_str().filter(|name| name.starts_with(&prefix)) else { continue };
+            if let Some(seen) = self.folder.look(name)? {
+                versions.push(Version { name: name.to_owned(), made: seen.changed });
+            }
+        }
+        let keep = match network(self.folder.path()) {
+            Ok(None) => Duration::ZERO,
+            Ok(Some(_)) | Err(_) => KEEP_ON_NETWORK,
+        };
+        for name in outlived(versions, current, keep) {
+            let nonce = name.strip_prefix(&prefix).unwrap_or(&name);
+            let is_before = self.before.as_ref() == Some(&name);
+            if !is_before && self.folder.look(format!("{nonce}.owner"))?.is_none() {
+                self.trash(&name, nonce)?;
             }
         }
         Ok(())
@@ -231,4 +276,40 @@ pub(super) fn led_to(parent: &Dir, name: &str) -> Option<String> {
     let target = target.to_str().ok()?;
     let version = target.strip_prefix(WORKSHOP)?.strip_prefix('/')?;
     (!version.contains('/')).then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outlived_at(made: &[u64], current: u64, keep_s: u64) -> Vec<String> {
+        let version = |s: &u64| Version { name: format!("v{s}"), made: Duration::from_secs(*s) };
+        let versions = made.iter().map(version).collect();
+        outlived(versions, &format!("v{current}"), Duration::from_secs(keep_s))
+    }
+
+    #[test]
+    fn on_one_machine_only_the_current_version_has_to_stay() {
+        assert_eq!(outlived_at(&[1, 2, 3], 3, 0), ["v2", "v1"]);
+    }
+
+    #[test]
+    fn a_version_stays_until_it_was_replaced_for_long_enough() {
+        // v10 was replaced at 100, v100 at 150, v150 at 200.
+        assert_eq!(outlived_at(&[10, 150, 100, 200], 200, 90), ["v10"]);
+        assert_eq!(outlived_at(&[10, 150, 100, 200], 200, 100), Vec::<String>::new());
+        assert_eq!(outlived_at(&[10, 5_000], 5_000, 90), Vec::<String>::new(), "just replaced, however old");
+    }
+
+    #[test]
+    fn no_more_stay_than_a_disk_should_bear() {
+        let made: Vec<u64> = (1..=500).collect();
+        let kept = made.len() - outlived_at(&made, 500, 7_000).len();
+        assert_eq!(kept, MAX_KEPT + 1, "and the current one");
+    }
+
+    #[test]
+    fn where_the_current_version_is_not_seen_nothing_is_removed() {
+        assert_eq!(outlived_at(&[1, 2], 3, 0), Vec::<String>::new());
+    }
 }

@@ -10,6 +10,8 @@ use bell_core::lock::Fence;
 use serde::Serialize;
 
 use super::FolderQueue;
+use super::list::claimed;
+use super::order::sorted;
 use super::place::Place;
 use crate::dir::{Dir, FileId, Seen};
 use crate::error::{Error, Kind, Result, is_in_doubt};
@@ -221,6 +223,24 @@ pub(super) fn note(place: &Place, name: &ItemName, reason: &str) {
     }
 }
 
+/// The item in `done/`, if it can be what this claim brought there.
+///
+/// A name may be used again once its item is done. Then what lies in `done/` is the earlier one if the later was put
+/// back, which shows by its fence, wherever it is by now.
+fn finished(place: &Place, name: &ItemName) -> Result<Option<Seen>> {
+    let Some(seen) = place.done.look(name).map_err(place.done.fault("look at", name))? else {
+        return Ok(None);
+    };
+    let is_later = |other: &ItemName| other.base() == name.base() && other.fence() > name.fence();
+    for folder in [&place.waiting, &place.done, &place.failed] {
+        if sorted(folder).map_err(folder.fault("list", ""))?.iter().any(is_later) {
+            return Ok(None);
+        }
+    }
+    let is_claimed = claimed(place)?.iter().any(|(other, _)| is_later(other));
+    Ok((!is_claimed).then_some(seen))
+}
+
 impl FolderQueue {
     /// A claim that was made before, by a command that has ended.
     ///
@@ -241,7 +261,7 @@ impl FolderQueue {
         // Done before, by this very claim: the name has its fence.
         let found = match found {
             Some(seen) => Some(seen),
-            None => place.done.look(name).map_err(place.done.fault("look at", name))?,
+            None => finished(&place, name)?,
         };
         match found {
             Some(seen) => {

@@ -113,7 +113,8 @@ impl FolderQueue {
     }
 }
 
-fn claimed(place: &Place) -> Result<Vec<(ItemName, Option<String>)>> {
+/// The items of all workers, oldest first.
+pub(super) fn claimed(place: &Place) -> Result<Vec<(ItemName, Option<String>)>> {
     let mut items = Vec::new();
     for (worker, folder) in workers(place)? {
         let names = sorted(&folder).map_err(folder.fault("list", ""))?;

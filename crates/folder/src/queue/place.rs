@@ -155,7 +155,7 @@ fn load(root: &Dir) -> Result<Settings> {
     };
     match read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
-        Err(error) => Err(root.fault("read the settings of", "")(error)),
+        Err(error) => Err(root.fault("read the settings in", META)(error)),
         Ok(text) => serde_json::from_str(&text).map_err(|error| {
             let path = root.path().join(META).join(SETTINGS);
             Error::new(Kind::Corrupt, format!("read {}: {error}", path.display()))
