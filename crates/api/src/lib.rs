@@ -8,6 +8,7 @@
 //! | [`exit`] | the exit codes |
 //! | [`ask`] | what is asked of locks |
 //! | [`lock`] | answers about locks |
+//! | [`refused`] | a refusal as HTTP tells it |
 //! | [`session`] | sessions of programs outside of any run |
 //! | [`run`] | what a run says of itself |
 //! | [`call`] | one agent calling another |
@@ -21,6 +22,7 @@ pub mod control;
 pub mod exit;
 pub mod lock;
 pub mod outcome;
+pub mod refused;
 pub mod rfc3339;
 pub mod run;
 pub mod session;

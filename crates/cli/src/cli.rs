@@ -327,8 +327,12 @@ A server that may have lost what it acknowledged (after a restart or a fail-over
 sure first that nobody relies on locks granted before: stop the programs that held them, or wait out their
 ttl. Fences granted afterwards are above all that were granted before.
 
+A file or folder that was brought back from a backup can't know it, and takes commits: raise its epoch before anything
+starts again, or it grants fences that it granted before.
+
 Examples:
   bell store raise-epoch --store redis://db.example
+  bell store raise-epoch --store sqlite:/srv/bell.db --yes
   bell store raise-epoch --store redis://db.example --yes";
 
 const DEMO_EXAMPLES: &str = "\

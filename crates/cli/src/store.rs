@@ -44,10 +44,15 @@ async fn info(scene: &Scene) -> Result<u8, Refusal> {
 }
 
 async fn rehearse_raise(scene: &Scene) -> Result<u8, Refusal> {
+    bell_locks::open::check_epoch(scene.url())?;
     let opened = scene.open_any().await?;
     // A transaction that writes nothing only asks whether one that writes would be taken.
     let message = match opened.coord.store().commit(Txn::default()).await {
-        Ok(_) => "nothing was done: the store takes commits, and its epoch need not be raised".to_owned(),
+        Ok(_) => {
+            "nothing was done: the store takes commits, and its epoch need not be raised, unless it was just \
+                  brought back from a backup"
+                .to_owned()
+        }
         Err(error) if error.kind() == Kind::Rewound => format!("nothing was done: could not {error}"),
         Err(error) => return Err(Denied::Unavailable(error).into()),
     };

@@ -61,9 +61,3 @@ fn after_a_restart_that_may_have_lost_commits_an_operator_raises_the_epoch() {
     let after = place.json(&["lock", "acquire", "deploy://web"])["fence"].as_u64().unwrap();
     assert!(after > before && after > raised["revision"].as_u64().unwrap(), "{after} after {before}");
 }
-
-#[test]
-fn a_store_without_epochs_has_none_to_raise() {
-    let place = Place::sqlite();
-    place.run(&["store", "raise-epoch", "--yes"]).expect(4);
-}

@@ -22,7 +22,7 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(url: &str) -> Result<Self, Self::Err> {
-        let wrong = || AddressError(url.to_owned());
+        let wrong = || AddressError(shown(url));
         if let Some(path) = url.strip_prefix("unix:") {
             let path = PathBuf::from(path);
             return if path.is_absolute() { Ok(Self::Unix(path)) } else { Err(wrong()) };
@@ -32,6 +32,13 @@ impl FromStr for Address {
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         if has_port && host.chars().all(plain) { Ok(Self::Tcp(host.to_owned())) } else { Err(wrong()) }
     }
+}
+
+/// What was given, without what stands before an `@`: some write passwords there.
+fn shown(url: &str) -> String {
+    let Some((secret, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    let scheme = secret.split_once("://").map_or_else(String::new, |(scheme, _)| format!("{scheme}://"));
+    format!("{scheme}…@{host}")
 }
 
 impl fmt::Display for Address {
@@ -52,6 +59,13 @@ mod tests {
         for url in ["unix:/run/bell.sock", "http://127.0.0.1:8080", "http://[::1]:8080"] {
             assert_eq!(url.parse::<Address>().map(|address| address.to_string()), Ok(url.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_password_in_what_is_no_address_is_not_shown() {
+        let refused = "http://ann:hunter2@fleet.example:8080".parse::<Address>().unwrap_err().to_string();
+        assert_eq!(refused, "could not use \"http://…@fleet.example:8080\" as the address of a gateway");
+        assert!(!"ann:hunter2@h".parse::<Address>().unwrap_err().to_string().contains("hunter2"));
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl Failure {
         let message = self.to_string();
         let (outcome, hint) = match self {
             Self::Refused(answer) => return answer,
-            Self::Unreachable { .. } => (Outcome::Unreachable, Outcome::Unreachable.next()),
+            Self::Unreachable { .. } => (
+                Outcome::Unreachable,
+                "Nothing was done: without an answer there is no lock. See that the address is right, and that bell up (for a run, its supervisor) is there.",
+            ),
             Self::Unknown { .. } => (
                 Outcome::Unavailable,
                 "Do not take it for done: look (bell lock show), or repeat it with the same request id.",

@@ -4,6 +4,7 @@
 use bell_api::control::acts::{DoneAnswer, KillRequest, PauseRequest, ResumeRequest, ScaleRequest};
 use bell_api::outcome::Outcome;
 use bell_coord::audit::act;
+use bell_core::work::agent::AgentName;
 use bell_core::work::line::MAX_SLOTS;
 use bell_core::work::pause::Extent;
 use bell_core::work::run::RunId;
@@ -24,9 +25,9 @@ impl Control {
     /// Lets nothing new start, in the whole fleet or of one agent.
     ///
     /// # Errors
-    /// If the name or the reason is none, or the store can't be reached.
+    /// If there is no such agent, the reason is none, or the store can't be reached.
     pub async fn pause(&self, request: &PauseRequest, who: &Who) -> Result<DoneAnswer, Refused> {
-        let extent = extent(request.agent.as_deref())?;
+        let extent = self.extent(request.agent.as_deref()).await?;
         let (what, why) = (words(&extent), reason(request.reason.as_deref())?);
         let reason = who.signed(why, request.by.as_deref());
         let act = act(&who.recorded(request.by.as_deref()), "pause", &what).because(why);
@@ -42,9 +43,9 @@ impl Control {
     /// Lets a paused fleet or agent go on.
     ///
     /// # Errors
-    /// If the name is none, or the store can't be reached.
+    /// If there is no such agent, or the store can't be reached.
     pub async fn resume(&self, request: &ResumeRequest, who: &Who) -> Result<DoneAnswer, Refused> {
-        let extent = extent(request.agent.as_deref())?;
+        let extent = self.extent(request.agent.as_deref()).await?;
         let what = words(&extent);
         let act = act(&who.recorded(request.by.as_deref()), "resume", &what);
         let changed = self.coord.acting(act).resume_work(&extent).await?;
@@ -111,13 +112,27 @@ impl Control {
             (None, false) => format!("{name} is scaled as its settings say already: {default}"),
         }))
     }
-}
 
-fn extent(agent: Option<&str>) -> Result<Extent, Refused> {
-    Ok(match agent {
-        Some(name) => Extent::Agent(agent_name(name)?),
-        None => Extent::Fleet,
-    })
+    /// What is meant. A name that is nobody's is refused: whoever mistyped it would believe that the agent is held.
+    async fn extent(&self, agent: Option<&str>) -> Result<Extent, Refused> {
+        let Some(given) = agent else { return Ok(Extent::Fleet) };
+        let name = agent_name(given)?;
+        match find(&self.loaded(), given) {
+            Err(refused) if !self.has_traces_of(&name).await? => Err(refused),
+            Ok(_) | Err(_) => Ok(Extent::Agent(name)),
+        }
+    }
+
+    /// Whether an agent that can't be run is here all the same: its files are broken, or it is gone and has a queue, or
+    /// is paused.
+    async fn has_traces_of(&self, name: &AgentName) -> Result<bool, Refused> {
+        let folders = [format!("agents/{name}"), name.to_string()];
+        if folders.iter().any(|folder| self.folder.exists(folder).is_ok()) {
+            return Ok(true);
+        }
+        let is_paused = self.coord.pool().await?.paused_agents.contains_key(name);
+        Ok(is_paused || self.coord.lines().await?.iter().any(|(agent, _)| agent == name))
+    }
 }
 
 fn words(extent: &Extent) -> String {

@@ -183,6 +183,25 @@ async fn a_pause_says_who_and_why_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_nobodys_is_not_paused_and_one_that_is_gone_can_be_resumed() {
+    let fleet = fleet();
+    let of = |agent: &str| PauseRequest { agent: Some(agent.to_owned()), ..PauseRequest::default() };
+    let again = |agent: &str| ResumeRequest { agent: Some(agent.to_owned()), ..ResumeRequest::default() };
+    refused(fleet.control.pause(&of("triag"), &ann()).await, Outcome::NotFound);
+    refused(fleet.control.resume(&again("triag"), &ann()).await, Outcome::NotFound);
+    assert!(fleet.control.coord.pool().await.unwrap().paused_agents.is_empty());
+
+    let gone: bell_core::work::agent::AgentName = "gone".parse().unwrap();
+    let extent = bell_core::work::pause::Extent::Agent(gone);
+    fleet.control.coord.pause(&extent, "before it went").await.unwrap();
+    fleet.control.resume(&again("gone"), &ann()).await.unwrap();
+    refused(fleet.control.resume(&again("gone"), &ann()).await, Outcome::NotFound);
+
+    std::fs::create_dir_all(fleet.control.folder.path().join("agents/broken")).unwrap();
+    fleet.control.pause(&of("broken"), &ann()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_run_is_shown_killed_and_listed() {
     let fleet = fleet();
     let job = fleet.run().await;

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
 use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
+use bell_api::refused::Refused;
 use bell_core::key::{Key, KeyError};
 use bell_core::lock::Fence;
 use bell_locks::guard::Stale;
@@ -14,6 +15,7 @@ use bell_locks::guard::store::GuardError;
 use bell_store::{Error, Kind};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
+use serde::Serialize;
 
 use crate::header::HeaderError;
 
@@ -58,7 +60,7 @@ impl Refusal {
 
     /// The refusal as a response.
     pub(crate) fn response<B: From<Bytes>>(&self) -> Response<B> {
-        let mut response = answer(self.status, &self.answer);
+        let mut response = answer(self.status, &Refused::of(&self.answer));
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN_AFTER);
         }
@@ -73,7 +75,7 @@ impl IntoResponse for Refusal {
 }
 
 /// An answer as a response.
-pub(crate) fn answer<B: From<Bytes>>(status: StatusCode, answer: &LockAnswer) -> Response<B> {
+pub(crate) fn answer<B: From<Bytes>>(status: StatusCode, answer: &impl Serialize) -> Response<B> {
     // Numbers and text always have a JSON form.
     let json = serde_json::to_vec(answer).unwrap_or_default();
     let mut response = Response::new(B::from(Bytes::from(json)));

@@ -44,7 +44,10 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The routes of the sink, on this store.
 pub fn sink(store: Arc<dyn Store>) -> Router {
     let route = get(read).put(write).fallback(wrong_method);
-    Router::new().route("/fenced/{key}", route).with_state(StoreGuard::new(store, PREFIX))
+    Router::new()
+        .route("/fenced/{key}", route)
+        .fallback(nothing_here)
+        .with_state(StoreGuard::new(store, PREFIX))
 }
 
 /// Serves the sink until `stop` is done. Then requests that have begun are finished, for a few seconds at most.
@@ -104,6 +107,11 @@ async fn read(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
+}
+
+async fn nothing_here() -> Refusal {
+    let message = "could not find what was asked for: there is nothing at this address";
+    Refusal::new(Outcome::NotFound, message, "Use /fenced/KEY, with the key percent-encoded.")
 }
 
 async fn wrong_method() -> Refusal {

@@ -55,9 +55,13 @@ fn wrong_requests_are_refused_with_the_reason() {
     for (line, headers, status) in cases {
         let answer = request(server.address, line, headers, b"").expect(status).json();
         assert_eq!(answer["outcome"], "invalid", "{line}");
-        assert!(answer["message"].is_string() && answer["hint"].is_string(), "{answer}");
+        let error = &answer["error"];
+        assert_eq!((&error["code"], &error["message"]), (&answer["outcome"], &answer["message"]), "{answer}");
+        assert!(answer["message"].is_string() && error["hint"].is_string(), "{answer}");
     }
     get(server.address, "/fenced/deploy:%2F%2Fx").expect(404);
+    let nowhere = get(server.address, "/elsewhere").expect(404).json();
+    assert_eq!(nowhere["error"]["code"], "not_found", "{nowhere}");
 }
 
 #[test]

@@ -2,16 +2,19 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::response::Response;
 use http::header::CONNECTION;
-use http::{Request, Version};
+use http::{HeaderValue, Request, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{HEAD_BYTES_MAX, HEAD_WITHIN};
@@ -27,6 +30,11 @@ const STAND_IN: &[u8] = b"POST / HTTP/1.1\r\nhost: waited\r\ncontent-length: 0\r
 
 /// How much is read of what comes while a request waits: one byte would do to see that somebody is there.
 const PEEKED_BYTES: usize = 16;
+
+/// How long a connection is kept after `closing` for one more request. Whoever is at work sends its next request at any moment, and if that
+/// crossed the end of the connection, it could not know whether it was carried out. It is answered instead, with the word
+/// that the connection ends here. A second is long for whoever is at work, and short for who waits for the end.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends, or until `closing` and what was asked for is answered.
 pub(crate) async fn serve(
@@ -50,6 +58,25 @@ pub(crate) async fn serve(
     }
 }
 
+/// How far the end of a connection has come.
+enum Farewell {
+    NotYet,
+    /// What comes within this time is still answered. In a box: most connections never get here.
+    OneMore(Pin<Box<Sleep>>),
+    Over,
+}
+
+impl Farewell {
+    /// Returns when it is to go on.
+    async fn next(&mut self, closing: &CancellationToken) {
+        match self {
+            Self::NotYet => closing.cancelled().await,
+            Self::OneMore(time) => time.await,
+            Self::Over => std::future::pending().await,
+        }
+    }
+}
+
 /// Serves requests until the connection ends, or one has to wait: then the stream, and the answer that is to come.
 async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
     wire: Box<Wire<S>>,
@@ -61,9 +88,16 @@ async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
     let patience = Patience::default();
-    let answer = service_fn(|request| answer(request, routes, peer, parking, &patience));
+    let is_closing = AtomicBool::new(false);
+    let answer = service_fn(async |request| {
+        let mut response = answer(request, routes, peer, parking, &patience).await;
+        if is_closing.load(Ordering::Relaxed) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok::<_, Infallible>(response)
+    });
     let mut served = http.serve_connection(TokioIo::new(wire), answer);
-    let mut is_closing = false;
+    let mut farewell = Farewell::NotYet;
     let to_come = loop {
         let progress = std::future::poll_fn(|cx| match Pin::new(&mut served).poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Err(ended)),
@@ -73,9 +107,15 @@ async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
         tokio::select! {
             biased;
             progress = progress => break progress,
-            () = closing.cancelled(), if !is_closing => {
-                is_closing = true;
-                Pin::new(&mut served).graceful_shutdown();
+            () = farewell.next(closing) => match farewell {
+                Farewell::NotYet => {
+                    is_closing.store(true, Ordering::Relaxed);
+                    farewell = Farewell::OneMore(Box::pin(sleep(FAREWELL)));
+                }
+                Farewell::OneMore(_) | Farewell::Over => {
+                    farewell = Farewell::Over;
+                    Pin::new(&mut served).graceful_shutdown();
+                }
             }
         }
     };
@@ -101,9 +141,9 @@ async fn answer(
     peer: Peer,
     parking: &Parking,
     patience: &Patience,
-) -> Result<Response, Infallible> {
+) -> Response {
     if let Some(answer) = parking.answer() {
-        return Ok(answer);
+        return answer;
     }
     let may_wait_aside = request.version() == Version::HTTP_11 && !request.headers().contains_key(CONNECTION);
     let parking_if_any = may_wait_aside.then(|| parking.clone());
@@ -113,7 +153,7 @@ async fn answer(
         // This is taken apart in a moment.
         return std::future::pending().await;
     }
-    Ok(response)
+    response
 }
 
 /// Waits for an answer; `None` if the peer goes meanwhile.
@@ -273,6 +313,27 @@ mod tests {
         sender.send("told").unwrap();
         served.read_until("told").await;
         served.task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_once_more_is_answered_and_told_that_the_connection_ends() {
+        let mut served = served();
+        served.peer.write_all(NOW).await.unwrap();
+        assert!(!served.read_until("now").await.contains("connection: close\r\n"));
+        served.closing.cancel();
+        settle().await;
+        served.peer.write_all(NOW).await.unwrap();
+        assert!(served.read_until("now").await.contains("connection: close\r\n"));
+        served.task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_closed_after_a_while() {
+        let served = served();
+        served.closing.cancel();
+        settle().await;
+        assert!(!served.task.is_finished());
+        tokio::time::timeout(FAREWELL, served.task).await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,11 +9,11 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
+use bell_api::refused::Refused;
 use bell_coord::Denied;
 use bell_core::key::{Key, KeyError};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::answer;
@@ -101,12 +101,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response<Body> {
-        let error = Problem {
-            code: self.answer.outcome,
-            message: self.answer.message.as_deref().unwrap_or_default(),
-            hint: self.answer.hint.as_deref().unwrap_or_default(),
-        };
-        let mut response = respond(self.status, &Refused { answer: &self.answer, error });
+        let mut response = respond(self.status, &Refused::of(&self.answer));
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN_AFTER),
             StatusCode::UNAUTHORIZED => {
@@ -120,28 +115,6 @@ impl IntoResponse for Refusal {
         }
         response
     }
-}
-
-/// The answer, and the same in the form that programs look for in a refusal.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Refusal", description = "Why a request was not carried out.")]
-pub(crate) struct Refused<'a> {
-    /// How it ended, and all that is known.
-    #[serde(flatten)]
-    answer: &'a LockAnswer,
-    /// The same in short.
-    error: Problem<'a>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Problem", description = "Why a request was not carried out, in short.")]
-struct Problem<'a> {
-    /// The outcome.
-    code: Outcome,
-    /// What happened.
-    message: &'a str,
-    /// What to do next.
-    hint: &'a str,
 }
 
 impl From<bell_control::Refused> for Refusal {

@@ -110,19 +110,44 @@ async fn open_etcd(_url: &str) -> Result<Arc<dyn Store>, Denied> {
 }
 
 /// Begins a new epoch of the store at `url`: an operator has seen to it that nobody relies on what the store may
-/// have lost ([`Kind::Rewound`]). Answers its first revision, which is above all that were given out.
+/// have lost ([`Kind::Rewound`]), or has brought back an older copy of it. Answers its first revision, which is above all that were given out.
 ///
 /// # Errors
-/// [`Denied::Invalid`] if stores of this kind can't lose what they acknowledged; otherwise as for [`open`].
+/// [`Denied::Invalid`] if stores of this kind have none ([`check_epoch`]); otherwise as for [`open`].
 pub async fn raise_epoch(url: &str) -> Result<Revision, Denied> {
+    check_epoch(url)?;
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    match scheme {
+        "sqlite" => {
+            let path = path(url, rest)?;
+            Ok(off_the_executor(move || bell_store_sqlite::Sqlite::raise_epoch(&path)).await?)
+        }
+        "file" => {
+            let path = path(url, rest)?;
+            Ok(off_the_executor(move || bell_store_fs::Folder::raise_epoch(&path)).await?)
+        }
+        _ if redis::is_scheme(scheme) => redis::raise_epoch(url).await,
+        _ => postgres::raise_epoch(url).await,
+    }
+}
+
+/// Whether the store at `url` is of a kind whose epoch can be raised.
+///
+/// # Errors
+/// [`Denied::Invalid`] with what to do instead.
+pub fn check_epoch(url: &str) -> Result<(), Denied> {
     let scheme = url.split(':').next().unwrap_or_default();
-    if redis::is_scheme(scheme) {
-        return redis::raise_epoch(url).await;
+    let has_one =
+        matches!(scheme, "sqlite" | "file") || redis::is_scheme(scheme) || postgres::is_scheme(scheme);
+    match scheme {
+        _ if has_one => Ok(()),
+        "etcd" => Err(Denied::Invalid(
+            "could not raise the epoch: the revisions of an etcd store are etcd's own; bring a snapshot back with \
+             etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted"
+                .to_owned(),
+        )),
+        _ => Err(Denied::Invalid(format!("a store of the scheme {scheme:?} has no epoch to raise"))),
     }
-    if postgres::is_scheme(scheme) {
-        return postgres::raise_epoch(url).await;
-    }
-    Err(Denied::Invalid(format!("a store of the scheme {scheme:?} has no epoch to raise")))
 }
 
 /// A URL as it may be shown: without what stands before the `@`.

@@ -185,6 +185,11 @@ on_every_store! {
                 assert!(matches!(refused, Err(Denied::TimedOut(_))));
                 return kept.unwrap();
             }
+            // Nothing of this try may be in the way of the next.
+            if let Ok(taken) = refused {
+                taken.release().await.unwrap();
+            }
+            let _ = held.release().await;
         }
         panic!("the machine stood still in each of five tries");
     }

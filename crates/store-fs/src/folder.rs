@@ -12,12 +12,13 @@ use bell_store::hub::Hub;
 use bell_store::info::{Clock, Concern, Durability, FailOver, Info, Limits, Push, Scope, Warning};
 use bell_store::mount::Mount;
 use bell_store::presence::{self, KernelLocks};
-use bell_store::record::{Name, Snapshot, Timestamp};
+use bell_store::record::{Name, Revision, Snapshot, Timestamp};
 use bell_store::txn::{Outcome, Txn, Watch};
 use bell_store::{Error, Kind, Presence, Result, Store, clock};
 
 use crate::append::Nonces;
 use crate::dir::Dir;
+use crate::epoch;
 use crate::fault;
 use crate::lock::Lock;
 use crate::reader::{Ask, Question, Reader};
@@ -80,6 +81,18 @@ impl Folder {
         let dir = Arc::new(Dir::open(path)?);
         let promise = promise(&dir, options)?;
         Self::open_as(dir, promise)
+    }
+
+    /// Begins a new epoch of the store at `path`, for an operator who has brought back an older copy of it. Answers its
+    /// first revision, which is above all that were given out, unless the wall clock was set back since.
+    ///
+    /// # Errors
+    /// As [`Folder::open`]; or there is no store.
+    pub fn raise_epoch(path: &Path) -> Result<Revision> {
+        epoch::existing(path)?;
+        let dir = Arc::new(Dir::open(path)?);
+        let reach = promise(&dir, Options::default())?.reach;
+        epoch::raise(&dir, reach)
     }
 
     fn open_as(dir: Arc<Dir>, promise: Promise) -> Result<Self> {

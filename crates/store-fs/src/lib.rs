@@ -19,7 +19,7 @@
 //! | `dir`, `lock` | opening files without being led elsewhere; one commit at a time |
 //! | `codec`, `batch`, `journal`, `head` | what is stored, byte by byte |
 //! | `image`, `view`, `draft` | the state in memory; what becomes of transactions |
-//! | `append`, `compact`, `set_up` | what is done under the lock |
+//! | `append`, `compact`, `set_up`, `epoch` | what is done under the lock |
 //! | `writer`, `reader` | the two threads |
 //! | `timekeeper` | the store's clock |
 //! | `fault` | failures in words |
@@ -30,6 +30,7 @@ mod codec;
 mod compact;
 mod dir;
 mod draft;
+mod epoch;
 mod fault;
 pub mod folder;
 mod head;

@@ -7,6 +7,7 @@
 //! | `schema` | what is in the file, and how an older one is brought up to date |
 //! | `clock` | the store's clock, the same for every process |
 //! | `records` | the statements over records |
+//! | `epoch` | revisions above all that were given out, for a file that was set back |
 //! | `writer` | one thread that takes every waiting transaction into one commit |
 //! | `log` | how long the log is, and when it is moved into the file |
 //! | `reader` | one thread that answers reads, so that none waits for a disk |
@@ -23,6 +24,7 @@
 mod clock;
 mod connection;
 mod doubt;
+mod epoch;
 mod fault;
 mod log;
 mod place;
@@ -42,7 +44,8 @@ use bell_store::hub::Hub;
 use bell_store::info::{Clock, Concern, Durability, FailOver, Limits, Push, Scope, Warning};
 use bell_store::presence::{KernelLocks, Unknown};
 use bell_store::{
-    Error, Info, Kind, Name, Outcome, Presence, Result, Snapshot, Store, Timestamp, Txn, Watch, mount,
+    Error, Info, Kind, Name, Outcome, Presence, Result, Revision, Snapshot, Store, Timestamp, Txn, Watch,
+    mount,
 };
 
 use clock::StoreClock;
@@ -84,6 +87,17 @@ impl Sqlite {
             Access::Full => Self::open_for_writing(&place),
             Access::ReadOnly => Self::open_for_reading(&place),
         }
+    }
+
+    /// Begins a new epoch of the store at `path`, for an operator who has brought back an older copy of it. Answers its
+    /// first revision, which is above all that were given out, unless the wall clock was set back since. Others may have the store open.
+    ///
+    /// It does blocking I/O.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]; there is no store, or it can't be written.
+    pub fn raise_epoch(path: &Path) -> Result<Revision> {
+        epoch::raise(path)
     }
 
     /// How many commits of the engine it took so far: a metric. Transactions that waited together share

@@ -12,6 +12,7 @@
 //! | [`error`] | why a store could not do it, and whether trying again can help |
 //! | [`info`] | what a store promises, in words a program and a person can read |
 //! | [`clock`] | the one place that reads the machine's clocks |
+//! | [`epoch`] | revisions above all that were given out, for a store that was set back |
 //! | [`hub`] | waking those who wait for a change |
 //! | [`topic`] | what changes are told under |
 //! | [`group`] | one thread that takes every waiting request into one commit |
@@ -27,6 +28,7 @@
 pub mod check;
 pub mod clock;
 pub mod doorbell;
+pub mod epoch;
 pub mod error;
 pub mod group;
 pub mod hub;

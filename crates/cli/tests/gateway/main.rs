@@ -19,6 +19,7 @@
 //! | `audit` | the record of what operators did |
 //! | `canary` | secrets, looked for everywhere |
 //! | `mcp` | tools for models, of runs and of operators |
+//! | `outgoing` | what bell connects to by itself |
 //! | `opening` | where it listens, what it leaves behind, who is let in |
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -40,6 +41,7 @@ mod locks;
 mod mcp;
 mod metrics;
 mod opening;
+mod outgoing;
 mod outsider;
 mod remote;
 mod restart;

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use axum::routing::get;
+use bell_api::refused::Refused;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use schemars::SchemaGenerator;
@@ -20,7 +21,6 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::Server;
-use crate::refusal::Refused;
 use operation::{Answers, Needs, Operation, Shape};
 
 /// Needs no key: it says nothing of this fleet.

@@ -67,6 +67,11 @@ fn main() -> Result<ExitCode> {
         cells.iter().for_each(|(store, fault)| println!("{store} × {fault}: {}", fault.says()));
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(folder) = &args.histories {
+        // Before the first cell: without a place for its history a cell that held would count as broken.
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("could not make the folder {}", folder.display()))?;
+    }
     let program = std::env::current_exe()?;
     let lasts = Duration::from_secs(args.seconds);
     let settings = Settings { program: &program, lasts, flaw: None, histories: args.histories.as_deref() };
