@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2, statat,
+    AtFlags, CWD, Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, StatxFlags, fstatfs, openat, openat2,
+    statx,
 };
 use rustix::io::Errno;
 
@@ -129,18 +130,19 @@ impl Folder {
     ) -> [Option<[i64; 6]>; N] {
         let Ok(folder) = self.open_beneath(place, OFlags::PATH | OFlags::DIRECTORY) else { return [None; N] };
         names.map(|name| {
-            let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            // Its fields have the same types whichever way the calls of the system are made.
+            let about = statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).ok()?;
+            if FileType::from_raw_mode(about.stx_mode.into()) == FileType::Symlink {
                 // Where it leads to counts, and may be outside.
                 return self.fingerprint(&format!("{place}/{name}"));
             }
             Some([
-                stat.st_ino.cast_signed(),
-                stat.st_size,
-                stat.st_mtime,
-                stat.st_mtime_nsec.cast_signed(),
-                stat.st_ctime,
-                stat.st_ctime_nsec.cast_signed(),
+                about.stx_ino.cast_signed(),
+                about.stx_size.cast_signed(),
+                about.stx_mtime.tv_sec,
+                about.stx_mtime.tv_nsec.into(),
+                about.stx_ctime.tv_sec,
+                about.stx_ctime.tv_nsec.into(),
             ])
         })
     }
