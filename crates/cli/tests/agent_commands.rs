@@ -111,7 +111,7 @@ fn check_every_command(place: &Place) -> String {
         ("status", 0),
         ("check", 0),
         ("call-self", 4),
-        ("call-unknown", 4),
+        ("call-unknown", 2),
         ("check-unknown", 2),
         ("return", 0),
     ];

@@ -229,7 +229,7 @@ fn calls_that_could_go_on_for_ever_are_refused() {
     let daemon = place.start(&["up"]);
     run(&place);
     assert_eq!(place.until_file("self.txt"), "self 4\n");
-    assert_eq!(place.until_file("unknown.txt"), "unknown 4\n");
+    assert_eq!(place.until_file("unknown.txt"), "unknown 2\n");
     place.json(&["run", "ping", "--wait"]);
     // The fourth call in a row is refused; so the second ping hears that its pong failed, and no other.
     assert_eq!(place.until_file("refused.txt"), "refused\n");

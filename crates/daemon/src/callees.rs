@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use bell_api::outcome::Outcome;
 use bell_control::limits::{room, rules};
 use bell_core::work::agent::AgentName;
 use bell_gateway::{Callee, Callees, Refusal};
@@ -35,7 +36,11 @@ fn choose(loaded: &Loaded, caller: &AgentName, wanted: &AgentName) -> Result<Cal
         return refuse(format!("{caller} may not"), "Add it to may_call of the caller.");
     }
     let Some(agent) = loaded.agents.get(wanted) else {
-        return refuse("there is no such agent that can be run".to_owned(), "bell check lists the agents.");
+        return Err(Refusal::new(
+            Outcome::NotFound,
+            format!("could not call {wanted}: there is no such agent that can be run"),
+            "bell check lists the agents.",
+        ));
     };
     if !agent.is_enabled() {
         return refuse("it is disabled, its scale is 0".to_owned(), "Set its scale to 1 or more.");
@@ -45,7 +50,7 @@ fn choose(loaded: &Loaded, caller: &AgentName, wanted: &AgentName) -> Result<Cal
 
 fn unreadable(why: &str) -> Refusal {
     Refusal::new(
-        bell_api::outcome::Outcome::Unavailable,
+        Outcome::Unavailable,
         format!("could not read the project: {why}"),
         "Look at the project's folder (bell check), then call again.",
     )

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fs;
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,8 +74,9 @@ impl Warrant {
     }
 
     pub(crate) fn write(&self, run_dir: &Path) -> io::Result<()> {
-        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path(run_dir))?;
-        Ok(serde_json::to_writer(file, self)?)
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path(run_dir))?;
+        // In one piece: a writer of JSON writes every word and every quote by itself.
+        file.write_all(&serde_json::to_vec(self)?)
     }
 
     fn take(run_dir: &Path) -> io::Result<Self> {
