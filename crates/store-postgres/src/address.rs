@@ -115,8 +115,8 @@ impl Schema {
             Topic::Everything => (b"*", &b""[..]),
         };
         // FNV-1a.
-        let bytes = [b"bellwether listens ", self.0.as_bytes(), kind, topic].concat();
-        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        let pieces = [b"bellwether listens ", self.0.as_bytes(), kind, topic];
+        let hash = pieces.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         hash.cast_signed()

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bell_store::topic::{self, Topic};
 use bell_store::txn::MAX_LAG;
-use bell_store::{Committed, Expect, Name, Outcome, Record, Snapshot, Stamp, Timestamp, Txn, Write};
+use bell_store::{
+    Committed, Expect, Name, Outcome, Record, Revision, Snapshot, Stamp, Timestamp, Txn, Write,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -19,6 +21,16 @@ pub(crate) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A transaction with how long it has waited to be sent.
 pub(crate) type Waited<'a> = (&'a Txn, Duration);
+
+/// What the server said of a batch.
+pub(crate) struct Judged {
+    /// `None`: it has not been judged.
+    pub(crate) outcomes: Vec<Option<Outcome>>,
+    /// The store's revision when they were judged.
+    pub(crate) before: Revision,
+    /// And from then on.
+    pub(crate) after: Revision,
+}
 
 /// The arguments that say what to commit. Transactions have numbers, from one on: first those that touch nothing that
 /// another of these writes, which are judged together, then the others.
@@ -175,12 +187,12 @@ impl<'a> Batch<'a> {
         ]
     }
 
-    /// What came of each transaction, at the time that `now` stands for. `None`: it has not been judged.
-    pub(crate) fn outcomes(&self, row: &Row, now: Timestamp) -> Result<Vec<Option<Outcome>>, Fault> {
+    /// What came of each transaction, at the time that `now` stands for.
+    pub(crate) fn outcomes(&self, row: &Row, now: Timestamp) -> Result<Judged, Fault> {
         let (before, wrote): (i64, bool) = (column(row, 2)?, column(row, 3)?);
         let failed: Vec<i32> = column(row, 4)?;
         let failed: HashSet<i32> = failed.into_iter().collect();
-        let after = unsigned(if wrote { before + i64::from(self.first) } else { before });
+        let after = self.after(before, wrote);
         let mut found = found(row)?;
         let outcome = |number: &i32| {
             if failed.contains(number) {
@@ -189,14 +201,21 @@ impl<'a> Batch<'a> {
             }
             (*number <= self.first).then_some(Outcome::Committed(self.committed(*number, before, now)))
         };
-        Ok(self.numbers.iter().map(outcome).collect())
+        let outcomes = self.numbers.iter().map(outcome).collect();
+        Ok(Judged { outcomes, before: unsigned(before), after })
     }
 
     /// What came of them if all were committed at once, after the revision in this answer.
-    pub(crate) fn all_committed(&self, row: &Row, now: Timestamp) -> Result<Vec<Option<Outcome>>, Fault> {
+    pub(crate) fn all_committed(&self, row: &Row, now: Timestamp) -> Result<Judged, Fault> {
         let before = column(row, 2)?;
         let committed = |number: &i32| Some(Outcome::Committed(self.committed(*number, before, now)));
-        Ok(self.numbers.iter().map(committed).collect())
+        let outcomes = self.numbers.iter().map(committed).collect();
+        Ok(Judged { outcomes, before: unsigned(before), after: self.after(before, true) })
+    }
+
+    /// The revision that the store has after the batch.
+    fn after(&self, before: i64, wrote: bool) -> Revision {
+        unsigned(if wrote { before + i64::from(self.first) } else { before })
     }
 
     fn committed(&self, number: i32, before: i64, now: Timestamp) -> Committed {

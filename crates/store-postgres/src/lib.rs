@@ -12,6 +12,7 @@
 //! | `line` | who goes together |
 //! | `ways` | whether a batch goes by one statement or by the server's procedure |
 //! | `batch` | those transactions as both take them |
+//! | `alone` | one transaction as the shortest statement takes it |
 //! | `reader` | reads, the time, and what this process knows of the store |
 //! | `records` | records on their way from the server |
 //! | `clock` | noticing that the server's clock has jumped |
@@ -23,6 +24,7 @@
 //! more connections of its own.
 
 mod address;
+mod alone;
 mod batch;
 mod clock;
 mod fault;

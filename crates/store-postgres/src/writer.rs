@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use bell_store::clock::boottime;
 use bell_store::hub::Hub;
-use bell_store::{Outcome, Result, Timestamp, Txn};
+use bell_store::{Committed, Outcome, Result, Revision, Timestamp, Txn};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::address::Schema;
-use crate::batch::{self, Argument, Batch, Waited};
+use crate::alone::{self, Alone};
+use crate::batch::{self, Argument, Batch, Judged, Waited};
 use crate::clock::Span;
 use crate::fault::Fault;
 use crate::line::Line;
@@ -42,6 +43,14 @@ pub(crate) struct Job {
     pub(crate) answer: oneshot::Sender<Result<Outcome>>,
 }
 
+/// What came of going the shortest way.
+enum Tried {
+    Committed(Committed),
+    /// Nothing has happened: something stood in the way, or the store has another revision than this.
+    InVain(Revision),
+    No,
+}
+
 /// The one who commits, over one connection.
 pub(crate) struct Writer {
     link: Link,
@@ -54,6 +63,7 @@ pub(crate) struct Writer {
     ways: Ways,
     together: String,
     at_once: String,
+    alone: alone::Statements,
     /// Held while a batch is on the way.
     turn: Arc<Mutex<()>>,
 }
@@ -67,8 +77,9 @@ impl Writer {
         sender: String,
     ) -> Self {
         let (together, at_once) = (schema.fill(COMMIT_TOGETHER), schema.fill(COMMIT_AT_ONCE));
-        let (batches, ways, turn, schema) = (Arc::default(), Ways::default(), Arc::default(), schema.clone());
-        Self { link, reader, hub, sender, batches, schema, ways, together, at_once, turn }
+        let (alone, schema) = (alone::Statements::of(schema), schema.clone());
+        let (batches, ways, turn) = (Arc::default(), Ways::default(), Arc::default());
+        Self { link, reader, hub, sender, batches, schema, ways, together, at_once, alone, turn }
     }
 
     /// Another one, which commits over this link and knows of the store what this reader does.
@@ -135,15 +146,71 @@ impl Writer {
     async fn send(&self, jobs: &[Job]) -> Result<Vec<Option<Outcome>>, Fault> {
         let session = self.link.session().await?;
         let sent = boottime();
-        let txns: Vec<Waited<'_>> =
-            jobs.iter().map(|job| (&job.txn, sent.saturating_sub(job.called))).collect();
-        let batch = Batch::of(&txns, &self.schema);
-        let outcomes = match self.send_at_once(&session, &batch, sent).await? {
-            Some(outcomes) => outcomes,
-            None => self.send_together(&session, &batch, sent).await?,
+        let tried = match jobs {
+            [job] => self.send_alone(&session, job, sent).await?,
+            _ => Tried::No,
+        };
+        let outcomes = match tried {
+            Tried::Committed(committed) => vec![Some(Outcome::Committed(committed))],
+            Tried::No => self.send_together(&session, jobs, sent, None).await?,
+            Tried::InVain(revision) => self.send_together(&session, jobs, sent, Some(revision)).await?,
         };
         self.batches.fetch_add(1, Ordering::Relaxed);
         Ok(outcomes)
+    }
+
+    /// By the shortest way.
+    async fn send_alone(&self, session: &Arc<Session>, job: &Job, sent: Duration) -> Result<Tried, Fault> {
+        let Some(branch) = self.link.branch(session).await? else { return Ok(Tried::No) };
+        let waited = sent.saturating_sub(job.called);
+        let Some(alone) = Alone::of(&job.txn, waited, &self.schema) else { return Ok(Tried::No) };
+        if !self.ways.is_alone(alone.bytes(), sent) {
+            return Ok(Tried::No);
+        }
+        let alone = alone.no_later_than(self.reader.clock().latest_ms(sent));
+        let revision = self.reader.revision();
+        let known = signed(revision);
+        let mut parameters: Vec<Argument<'_>> = Vec::with_capacity(alone::PARAMETERS);
+        parameters.extend([
+            (&known as _, Type::INT8),
+            (&session.system as _, Type::TEXT),
+            (&branch as _, Type::TEXT),
+        ]);
+        alone.add_to(&mut parameters);
+        let (statement, phrase) = alone.statement(&self.alone);
+        let answer = self.link.ask(session, statement, &parameters, Asked::Often(phrase)).await;
+        let rows = answer.map_err(Fault::of_commit)?;
+        let Some(row) = rows.first() else {
+            self.ways.closed();
+            return Ok(Tried::InVain(revision));
+        };
+        let now = self.judge(sent, row).await?;
+        let revision = revision + 1;
+        self.reader.saw(revision);
+        Ok(Tried::Committed(Committed { revision, now }))
+    }
+
+    /// By one of the ways that many can go together. With the revision that the store turned out not to have, or not to
+    /// have only, if the shortest was tried.
+    async fn send_together(
+        &self,
+        session: &Arc<Session>,
+        jobs: &[Job],
+        sent: Duration,
+        tried: Option<Revision>,
+    ) -> Result<Vec<Option<Outcome>>, Fault> {
+        let txns: Vec<Waited<'_>> =
+            jobs.iter().map(|job| (&job.txn, sent.saturating_sub(job.called))).collect();
+        let batch = Batch::of(&txns, &self.schema);
+        let judged = match self.send_at_once(session, &batch, sent).await? {
+            Some(judged) => judged,
+            None => self.send_to_procedure(session, &batch, sent).await?,
+        };
+        if tried.is_some_and(|revision| revision != judged.before) {
+            self.ways.in_company();
+        }
+        self.reader.saw(judged.after);
+        Ok(judged.outcomes)
     }
 
     /// By the short way. `None`: it was not taken, or is closed, and nothing has happened.
@@ -152,7 +219,7 @@ impl Writer {
         session: &Arc<Session>,
         batch: &Batch<'_>,
         sent: Duration,
-    ) -> Result<Option<Vec<Option<Outcome>>>, Fault> {
+    ) -> Result<Option<Judged>, Fault> {
         let Some(branch) = self.link.branch(session).await? else { return Ok(None) };
         if !batch.is_simple() || self.ways.choose(batch.bytes(), sent) == Way::Long {
             return Ok(None);
@@ -180,12 +247,12 @@ impl Writer {
     }
 
     /// By the long way.
-    async fn send_together(
+    async fn send_to_procedure(
         &self,
         session: &Arc<Session>,
         batch: &Batch<'_>,
         sent: Duration,
-    ) -> Result<Vec<Option<Outcome>>, Fault> {
+    ) -> Result<Judged, Fault> {
         let least_revision = signed(self.reader.revision());
         let latest_ms = self.reader.clock().latest_ms(sent);
         let mut parameters: Vec<Argument<'_>> = vec![
@@ -213,11 +280,10 @@ impl Writer {
     /// server.
     fn answer(&self, jobs: Vec<Job>, outcomes: Vec<Option<Outcome>>) -> Vec<Job> {
         let committed = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| match outcome {
-            Some(Outcome::Committed(committed)) => Some((job, committed.revision)),
+            Some(Outcome::Committed(_)) => Some(job),
             Some(Outcome::Conflict(_)) | None => None,
         });
-        self.reader.saw(committed.clone().map(|(_, revision)| revision).max().unwrap_or(0));
-        self.hub.committed(committed.flat_map(|(job, _)| job.txn.written()));
+        self.hub.committed(committed.flat_map(|job| job.txn.written()));
         let mut again = Vec::new();
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
             match outcome {

@@ -20,10 +20,11 @@ WITH moved AS (
            last_ms = t.now_ms
       FROM (SELECT s.ctid AS place, s.revision, {schema}.wall_ms() + s.offset_ms AS now_ms
               FROM {schema}.meta AS s
-             WHERE s.ctid >= '(0,0)' OFFSET 0) AS t
+             WHERE s.one AND s.ctid >= '(0,0)' OFFSET 0) AS t
      WHERE m.ctid = t.place
        AND m.revision = t.revision
        AND m.revision >= $1
+       AND m.revision < 4611686018427387904 - $6
        AND m.system IS NOT DISTINCT FROM $2
        AND m.timeline = $3
        AND (m.lossy OR current_setting('synchronous_standby_names') <> '')

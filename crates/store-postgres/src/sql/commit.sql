@@ -97,6 +97,8 @@ BEGIN
              WHERE m.one OFFSET 0) AS t;
     IF refused IS NOT NULL THEN
         RAISE EXCEPTION '%', refused USING ERRCODE = 'BL001';
+    ELSIF revision >= 4611686018427387904 - first THEN
+        RAISE EXCEPTION 'there are no more revisions' USING ERRCODE = 'check_violation';
     ELSIF called_ms > latest_ms THEN
         RAISE EXCEPTION 'the server''s clock has jumped' USING ERRCODE = 'BL002';
     ELSIF newest_ms > called_ms OR called_ms - oldest_ms > {max_lag_ms} THEN
