@@ -14,6 +14,7 @@
 //! | [`logins`] | what a browser shows instead of a key |
 //! | `load`, `transact` | the loop: load, decide, commit, again |
 //! | `demand` | what a decision asks of the store |
+//! | `turns` | who is to join a long queue next |
 //! | [`session`] | a session as its owner has it |
 //! | [`locking`] | acquire, renew, release, break, end |
 //! | [`waiting`] | in a queue until it is one's turn |
@@ -44,6 +45,7 @@ pub mod space;
 pub mod sweep;
 pub mod tally;
 mod transact;
+mod turns;
 pub mod waiting;
 pub mod work;
 
@@ -62,6 +64,7 @@ pub use session::{Keep, Revocations, Session, Token, new_request};
 
 use clock::StoreClock;
 use space::Space;
+use turns::Turns;
 use work::gather::Gathering;
 use work::receiving::Arrivals;
 
@@ -83,6 +86,8 @@ struct Inner {
     arrivals: Arrivals,
     /// Turns to look at queues.
     looking: Semaphore,
+    /// Turns to join long ones.
+    turns: Turns,
 }
 
 impl Coord {
@@ -110,7 +115,8 @@ impl Coord {
     fn in_space(store: Arc<dyn Store>, space: Space) -> Self {
         let (clock, gathering, arrivals) = (StoreClock::default(), Gathering::default(), Arrivals::default());
         let (swept_ms, looking) = (AtomicU64::new(now_ms()), Semaphore::new(waiting::MAX_LOOKING));
-        let inner = Inner { store, space, clock, swept_ms, gathering, arrivals, looking };
+        let turns = Turns::default();
+        let inner = Inner { store, space, clock, swept_ms, gathering, arrivals, looking, turns };
         Self { inner: Arc::new(inner), act: None }
     }
 
@@ -125,6 +131,10 @@ impl Coord {
 
     fn gathering(&self) -> &Gathering {
         &self.inner.gathering
+    }
+
+    fn turns(&self) -> &Turns {
+        &self.inner.turns
     }
 
     fn arrivals(&self) -> &Arrivals {

@@ -61,6 +61,13 @@ impl Loaded {
         locks.chain(sessions).chain(self.view.rows.values().map(|seen| seen.version)).collect()
     }
 
+    /// Everything in the view, which is empty from now on.
+    pub(crate) fn put_down(&mut self) -> Missing {
+        let everything = self.everything();
+        *self = Self { asked: self.asked, ..Self::default() };
+        everything
+    }
+
     /// Everything in the view.
     fn everything(&self) -> Missing {
         let locks = self.view.locks.keys().cloned().collect();
@@ -112,7 +119,7 @@ impl Coord {
         Ok(())
     }
 
-    async fn read_in(&self, loaded: &mut Loaded, wanted: &Missing) -> Result<(), Denied> {
+    pub(crate) async fn read_in(&self, loaded: &mut Loaded, wanted: &Missing) -> Result<(), Denied> {
         let locks = wanted.locks.iter().map(|key| self.space().lock(key));
         let sessions = wanted.sessions.iter().map(|id| self.space().session(id));
         let rows = wanted.rows.iter().map(|id| self.space().row(id));

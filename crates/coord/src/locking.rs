@@ -23,6 +23,7 @@ use crate::load::Loaded;
 use crate::session::{Session, new_request};
 use crate::tally;
 use crate::transact::Done;
+use crate::turns::Turn;
 use crate::waiting;
 
 /// What a session asks for.
@@ -232,7 +233,9 @@ impl Coord {
         for key in &command.keys {
             guess.assume_lock(key, None);
         }
-        let done = self.transact(guess, |view| acquire::acquire(view, command)).await?;
+        // Who does not want to wait joins no queue.
+        let turn = if command.wait.is_zero() { Turn::AtOnce } else { Turn::ToCome };
+        let done = self.transact_with(turn, guess, |view| acquire::acquire(view, command)).await?;
         owner.learn(&done);
         match done.answer {
             Acquired::Granted(ref leases) => Ok(Asked::Granted(self.grants(&done, leases))),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::time::Timestamp;
-use bell_core::view::{Changes, Decided, Seen, View};
+use bell_core::view::{Changes, Decided, Missing, Seen, View};
 use bell_store::clock::boottime;
 use bell_store::{Committed, Error, Kind, Name, Outcome, Txn};
 
@@ -15,6 +15,7 @@ use crate::audit;
 use crate::demand;
 use crate::denied::Denied;
 use crate::load::Loaded;
+use crate::turns::Turn;
 
 /// Conflicts in a row before a request gives up. Each means that somebody else succeeded, so only a
 /// store that lies, or a thousand busy rivals, gets here.
@@ -43,15 +44,25 @@ impl Coord {
     /// Decides until the decision stands.
     ///
     /// Reading is in boxes: a lock that is free is taken and given back without, and keeps no room for it.
-    pub(crate) async fn transact<A>(
+    pub(crate) fn transact<A>(
         &self,
+        loaded: Loaded,
+        decide: impl Fn(&View) -> Decided<(A, Changes)>,
+    ) -> impl Future<Output = Result<Done<A>, Denied>> {
+        self.transact_with(Turn::AtOnce, loaded, decide)
+    }
+
+    /// The same for somebody who may have to wait for a turn.
+    pub(crate) async fn transact_with<'t, A>(
+        &'t self,
+        mut turn: Turn<'t>,
         mut loaded: Loaded,
         decide: impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<Done<A>, Denied> {
         let mut in_doubt = false;
         let mut late = 0;
         for _ in 0..MAX_CONFLICTS {
-            let (answer, changes) = self.decide(&mut loaded, &decide).await?;
+            let (answer, changes) = self.decide(&mut turn, &mut loaded, &decide).await?;
             if changes.is_empty() {
                 if loaded.guessed {
                     Box::pin(self.reload(&mut loaded)).await?;
@@ -67,6 +78,7 @@ impl Coord {
             match self.commit(txn).await {
                 Ok(Outcome::Committed(committed)) => {
                     self.clock().told(committed.now);
+                    drop(turn);
                     let unfinished = apply(&mut loaded.view, changes, committed);
                     self.serve_unfinished(unfinished).await;
                     return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
@@ -110,8 +122,9 @@ impl Coord {
         }
     }
 
-    async fn decide<A>(
-        &self,
+    async fn decide<'t, A>(
+        &'t self,
+        turn: &mut Turn<'t>,
         loaded: &mut Loaded,
         decide: &impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<(A, Changes), Denied> {
@@ -120,11 +133,35 @@ impl Coord {
             loaded.view.now = self.time().await?;
         }
         loop {
-            match decide(&loaded.view) {
-                Ok(decided) => return Ok(decided),
-                Err(missing) => Box::pin(self.load(loaded, &missing)).await?,
+            let decided = decide(&loaded.view);
+            let awaited = turn.is_wanted_for(&loaded.view);
+            match (decided, awaited) {
+                (Ok((answer, changes)), None) => return Ok((answer, changes)),
+                // There is nothing to be faster with.
+                (Ok((answer, changes)), Some(_)) if changes.is_empty() => return Ok((answer, changes)),
+                (Err(missing), None) => Box::pin(self.load(loaded, &missing)).await?,
+                (decided, Some(key)) => {
+                    let (key, missing) = (key.clone(), decided.err().unwrap_or_default());
+                    *turn = Box::pin(self.await_turn(&key, missing, loaded)).await?;
+                }
             }
         }
+    }
+
+    /// Waits for a turn to ask for this key, and has read then what had been read before, and what was missing.
+    async fn await_turn(
+        &self,
+        key: &Key,
+        mut missing: Missing,
+        loaded: &mut Loaded,
+    ) -> Result<Turn<'_>, Denied> {
+        let mut seen = loaded.put_down();
+        missing.locks.append(&mut seen.locks);
+        missing.sessions.append(&mut seen.sessions);
+        missing.rows.append(&mut seen.rows);
+        let turn = self.turns().wait_for(key).await;
+        self.read_in(loaded, &missing).await?;
+        Ok(turn)
     }
 
     /// The store's time, asked for only if it has not told lately.

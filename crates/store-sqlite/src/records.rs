@@ -7,7 +7,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row};
 
 const READ_META: &str = "SELECT revision, base_ms, last_ms FROM meta";
 
-const SET_META: &str = "UPDATE meta SET revision = ?1, last_ms = ?2";
+/// It names its row: a statement that may change several would keep a copy of the page, to be able to take them back.
+const SET_META: &str = "UPDATE meta SET revision = ?1, last_ms = ?2 WHERE id = 1";
 
 const READ_VERSION: &str = "SELECT version FROM entries WHERE name = ?1";
 
