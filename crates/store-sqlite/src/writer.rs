@@ -22,8 +22,12 @@ use crate::records::{self, Statements};
 struct Job {
     txn: Txn,
     called: Timestamp,
-    answer: Reply<Result<Outcome>>,
+    answer: Reply<Answer>,
 }
+
+/// What came of a transaction, and the transaction itself: whoever made it takes it apart. Here that would be memory of another
+/// thread, which both would then wait for each other to use.
+type Answer = (Result<Outcome>, Txn);
 
 /// The writing thread. Dropped, it commits what was handed in, closes the file and ends.
 pub(crate) struct Writer {
@@ -61,7 +65,7 @@ impl Writer {
                 .hint("Start the process again, and report what it logged.")
         };
         self.group.submit(Job { txn, called, answer }).map_err(|_| ended(Kind::Unavailable))?;
-        answered.await.unwrap_or_else(|_| Err(ended(Kind::Unknown)))
+        answered.await.map_or_else(|_| Err(ended(Kind::Unknown)), |(outcome, _)| outcome)
     }
 }
 
@@ -81,7 +85,7 @@ impl Engine {
             Ok(outcomes) => {
                 self.announce(&jobs, &outcomes);
                 let answers = jobs.into_iter().zip(outcomes);
-                reply::tell(answers.map(|(job, outcome)| (job.answer, Ok(outcome))));
+                reply::tell(answers.map(|(job, outcome)| (job.answer, (Ok(outcome), job.txn))));
                 self.log.move_if_due(&self.connection);
             }
             // A release must not fail because a neighbour's record is too large for what space is left.
@@ -89,7 +93,8 @@ impl Engine {
                 jobs.into_iter().for_each(|job| self.run(vec![job]));
             }
             Err(fault) => {
-                reply::tell(jobs.into_iter().map(|job| (job.answer, Err(fault.error("commit")))));
+                let answers = jobs.into_iter().map(|job| (job.answer, (Err(fault.error("commit")), job.txn)));
+                reply::tell(answers);
             }
         }
     }
