@@ -75,7 +75,7 @@ pub(crate) fn offer(agent: &AgentName) -> Offer {
         trigger: Trigger::Manual { by: Some("bench".to_owned()) },
         rules: Rules::default(),
     };
-    let payload = format!("{{\"prompt\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES));
+    let payload = format!("{{\"prompt\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES)).into();
     Offer { id: new_job(), spec, payload, once: None, at: wall_now() }
 }
 

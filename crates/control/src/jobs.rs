@@ -112,7 +112,7 @@ impl Control {
         let offer = Offer {
             id: new_job(),
             spec,
-            payload: payload(request),
+            payload: payload(request).into(),
             once: once.map(|id| format!("manual/{name}/{id}")),
             at: wall_now(),
         };

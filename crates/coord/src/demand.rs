@@ -4,7 +4,7 @@
 
 use bell_core::key::Key;
 use bell_core::lock::{Holder, Lock};
-use bell_core::view::{Changed, Changes, Records, Seen, View};
+use bell_core::view::{Changed, Changes, InOrder, Records, Seen, View};
 use bell_store::{Expect, Name, Stamp, Txn, Write};
 
 use crate::denied::Denied;
@@ -27,9 +27,10 @@ pub(crate) fn txn(space: &Space, view: &View, changes: &Changes) -> Result<Txn, 
         let write = as_written(session.as_deref(), encode)?;
         demand.change(space.session(id), view.sessions.get(id), write);
     }
+    let mut seen = InOrder::of(&view.rows);
     for (id, row) in &changes.rows {
         let write = as_written(row.as_deref(), rows::encode)?;
-        demand.change(space.row(id), view.rows.get(id), write);
+        demand.change(space.row(id), seen.get(id), write);
     }
     demand.expect_others(&view.locks, &changes.locks, |key| space.lock(key));
     demand.expect_others(&view.sessions, &changes.sessions, |id| space.session(id));

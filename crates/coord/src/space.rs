@@ -22,19 +22,17 @@
 //! ```
 //! A scope other than the root puts `@<scope>/` in front of all of them.
 
-use std::fmt::Write;
+use std::ops::Deref;
 
 use bell_core::key::Key;
 use bell_core::session::SessionId;
 use bell_core::work::Wall;
+use bell_core::work::delivery::DeliveryKey;
 use bell_core::work::row::RowId;
 use bell_store::Name;
 
 /// Bytes in a scope's path: with it, the longest prefix and the longest key still make a legal name.
 pub const MAX_SCOPE_BYTES: usize = 256;
-
-/// Bytes that nearly every name of a record of the work fits into.
-const ROW_NAME_BYTES: usize = 96;
 
 /// A part of a store that shares nothing with other parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,25 +89,25 @@ impl Space {
 
     /// Where a record of the work is.
     pub(crate) fn row(&self, id: &RowId) -> Name {
-        let mut name = String::with_capacity(self.prefix.len() + ROW_NAME_BYTES);
-        name.push_str(&self.prefix);
-        // A text takes whatever is written to it.
-        let _ = match id {
-            RowId::Pool => name.write_str("work/pool"),
-            RowId::Line(agent) => write!(name, "work/line/{agent}"),
-            RowId::Ticket(agent, place) => write!(name, "ticket/{agent}/{place:016x}"),
-            RowId::Job(job) => write!(name, "job/{job}"),
-            RowId::Payload(job) => write!(name, "payload/{job}"),
-            RowId::Run(run) => write!(name, "run/{run}"),
-            RowId::Fire(agent, nominal) => write!(name, "fire/{agent}/{}", latest_first(*nominal)),
-            RowId::Once(what) => write!(name, "once/{what}"),
-            RowId::Delay(due, job) => write!(name, "delay/{:016x}/{job}", due.as_ms()),
-            RowId::Undone(at, job) => write!(name, "undone/{}-{job}", latest_first(*at)),
-            RowId::History(at, about) => write!(name, "history/{}-{about}", latest_first(*at)),
-            RowId::Delivery(at, key) => write!(name, "delivery/{}-{key}", latest_first(*at)),
-            RowId::Seen(key) => write!(name, "seen/{key}"),
-        };
-        name.into()
+        match id {
+            RowId::Pool => self.name(&["work/pool"]),
+            RowId::Line(agent) => self.name(&["work/line/", agent.as_str()]),
+            RowId::Ticket(agent, place) => self.name(&["ticket/", agent.as_str(), "/", &Digits::of(*place)]),
+            RowId::Job(job) => self.name(&["job/", job.as_str()]),
+            RowId::Payload(job) => self.name(&["payload/", job.as_str()]),
+            RowId::Run(run) => self.name(&["run/", run.as_str()]),
+            RowId::Fire(agent, nominal) => {
+                self.name(&["fire/", agent.as_str(), "/", &Digits::latest_first(*nominal)])
+            }
+            RowId::Once(what) => self.name(&["once/", what]),
+            RowId::Delay(due, job) => self.name(&["delay/", &Digits::of(due.as_ms()), "/", job.as_str()]),
+            RowId::Undone(at, job) => self.name(&["undone/", &Digits::latest_first(*at), "-", job.as_str()]),
+            RowId::History(at, about) => self.name(&["history/", &Digits::latest_first(*at), "-", about]),
+            RowId::Delivery(at, DeliveryKey { source, id }) => {
+                self.name(&["delivery/", &Digits::latest_first(*at), "-", source, "/", id])
+            }
+            RowId::Seen(DeliveryKey { source, id }) => self.name(&["seen/", source, "/", id]),
+        }
     }
 
     /// What records of one kind start with, as in `history/`.
@@ -132,7 +130,30 @@ impl Space {
 
 /// Names are in byte order, so what is to come first counts down.
 pub(crate) fn latest_first(at: Wall) -> String {
-    format!("{:016x}", u64::MAX - at.0)
+    Digits::latest_first(at).to_owned()
+}
+
+/// A number as it stands in names: sixteen digits in hex, so that names are in the order of their numbers.
+struct Digits([u8; 16]);
+
+impl Digits {
+    fn of(number: u64) -> Self {
+        let digit = |place: usize| b"0123456789abcdef"[(number >> (60 - 4 * place) & 0xf) as usize];
+        Self(std::array::from_fn(digit))
+    }
+
+    fn latest_first(at: Wall) -> Self {
+        Self::of(u64::MAX - at.0)
+    }
+}
+
+impl Deref for Digits {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        // Digits are text.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
 }
 
 /// The time that [`latest_first`] wrote.
@@ -143,6 +164,32 @@ pub(crate) fn time_of(text: &str) -> Option<Wall> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_of_the_work_are_where_they_always_were() {
+        let space = Space::root().scoped("a").unwrap();
+        let (agent, job) = ("clock".parse().unwrap(), bell_core::work::job::JobId::from("j-1"));
+        let key = DeliveryKey { source: "hub".into(), id: "d/1".into() };
+        let at = Wall(0x1_2345_6789_abcd);
+        for (id, name) in [
+            (RowId::Pool, "work/pool"),
+            (RowId::Line(agent), "work/line/clock"),
+            (RowId::Ticket("clock".parse().unwrap(), 0xfedc_ba98_7654_3210), "ticket/clock/fedcba9876543210"),
+            (RowId::Payload(job.clone()), "payload/j-1"),
+            (RowId::Fire("clock".parse().unwrap(), at), "fire/clock/fffedcba98765432"),
+            (
+                RowId::Delay(bell_core::time::Timestamp::from_ms(255), job.clone()),
+                "delay/00000000000000ff/j-1",
+            ),
+            (RowId::Undone(at, job), "undone/fffedcba98765432-j-1"),
+            (RowId::History(at, "x".to_owned()), "history/fffedcba98765432-x"),
+            (RowId::Delivery(at, key.clone()), "delivery/fffedcba98765432-hub/d/1"),
+            (RowId::Seen(key), "seen/hub/d/1"),
+        ] {
+            assert_eq!(space.row(&id).as_str(), format!("@a/{name}"));
+        }
+        assert_eq!(time_of(&latest_first(at)), Some(at));
+    }
 
     #[test]
     fn a_scope_inside_a_scope_shares_no_prefix_with_its_neighbours() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::time::Timestamp;
-use bell_core::view::{Changes, Decided, Missing, Seen, View};
+use bell_core::view::{Changes, Decided, InOrder, Missing, Seen, View};
 use bell_store::clock::boottime;
 use bell_store::{Committed, Error, Kind, Name, Outcome, Txn};
 
@@ -211,9 +211,10 @@ fn apply(view: &mut View, changes: Changes, committed: Committed) -> BTreeSet<Ke
     for (id, session) in changes.sessions {
         view.sessions.insert(id, written(session, committed));
     }
-    for (id, row) in changes.rows {
-        if let Some(seen) = view.rows.get_mut(&id) {
-            *seen = written(row, committed);
+    let mut rows = InOrder::of(&changes.rows);
+    for (id, seen) in &mut view.rows {
+        if let Some(row) = rows.get(id) {
+            *seen = written(row.clone(), committed);
         }
     }
     changes.unfinished

@@ -33,7 +33,7 @@ fn agent() -> AgentName {
 
 async fn accept(coord: &Coord, at: Wall) -> JobId {
     let spec = JobSpec { agent: agent(), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
-    let offer = Offer { id: new_job(), spec, payload: "{}".to_owned(), once: None, at };
+    let offer = Offer { id: new_job(), spec, payload: "{}".into(), once: None, at };
     coord.accept(std::slice::from_ref(&offer), ROOM).await.unwrap();
     offer.id
 }

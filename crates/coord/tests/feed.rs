@@ -29,7 +29,7 @@ fn agent() -> AgentName {
 
 fn offer(at: Wall) -> Offer {
     let spec = JobSpec { agent: agent(), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
-    Offer { id: new_job(), spec, payload: "{}".to_owned(), once: None, at }
+    Offer { id: new_job(), spec, payload: "{}".into(), once: None, at }
 }
 
 async fn accept(coord: &Coord, count: usize) -> Vec<String> {

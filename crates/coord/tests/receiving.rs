@@ -103,7 +103,7 @@ fn receipt(number: usize) -> Receipt {
         bytes: 2,
         body: Some(b"{}".as_slice().into()),
     };
-    let offer = Offer { id, spec, payload: "{}".to_owned(), once: None, at };
+    let offer = Offer { id, spec, payload: "{}".into(), once: None, at };
     Receipt { delivery: Arc::new(delivery), offers: vec![(offer, ROOM)] }
 }
 

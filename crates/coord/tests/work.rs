@@ -45,7 +45,7 @@ fn offer() -> Offer {
 
 fn offer_with(rules: Rules) -> Offer {
     let spec = JobSpec { agent: agent(), trigger: Trigger::Manual { by: None }, rules };
-    Offer { id: new_job(), spec, payload: "{\"a\":1}".to_owned(), once: None, at: wall_now() }
+    Offer { id: new_job(), spec, payload: "{\"a\":1}".into(), once: None, at: wall_now() }
 }
 
 async fn accept(coord: &Coord) -> JobId {
@@ -316,7 +316,7 @@ async fn a_job_that_still_waits_is_not_forgotten() {
 #[tokio::test]
 async fn too_large_a_payload_is_refused() {
     let (coord, _) = coord();
-    let offer = Offer { payload: "x".repeat(600_000), ..offer() };
+    let offer = Offer { payload: "x".repeat(600_000).into(), ..offer() };
     let refused = coord.accept(&[offer], ROOM).await.unwrap_err();
     assert!(matches!(refused, Denied::Invalid(_)), "{refused}");
 }

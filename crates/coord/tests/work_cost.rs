@@ -146,7 +146,7 @@ fn agent() -> AgentName {
 
 fn offer() -> Offer {
     let spec = JobSpec { agent: agent(), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
-    Offer { id: new_job(), spec, payload: "{}".to_owned(), once: None, at: wall_now() }
+    Offer { id: new_job(), spec, payload: "{}".into(), once: None, at: wall_now() }
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@
 //!
 //! Records are shared, never copied to be looked at: what is copied is a record that a decision changes.
 
-use std::collections::btree_map::Entry;
+use std::cmp::Ordering;
+use std::collections::btree_map::{self, Entry};
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use crate::key::Key;
@@ -52,6 +54,31 @@ pub type Records<Id, T> = BTreeMap<Id, Seen<T>>;
 
 /// Records of one kind as they are to be. `None`: delete the record.
 pub type Changed<Id, T> = BTreeMap<Id, Option<Arc<T>>>;
+
+/// Records that are looked for in the order of their ids: each search goes on where the one before it ended. A decision on
+/// dozens of deliveries changes hundreds of records, and looking for each of them from the top takes as long as deciding.
+pub struct InOrder<'a, Id, T> {
+    rest: Peekable<btree_map::Iter<'a, Id, T>>,
+}
+
+impl<'a, Id: Ord, T> InOrder<'a, Id, T> {
+    /// Begins before the first of these.
+    pub fn of(records: &'a BTreeMap<Id, T>) -> Self {
+        Self { rest: records.iter().peekable() }
+    }
+
+    /// The record of this id, which comes after all that were asked for before.
+    pub fn get(&mut self, id: &Id) -> Option<&'a T> {
+        while let Some((known, record)) = self.rest.peek() {
+            match (*known).cmp(id) {
+                Ordering::Less => _ = self.rest.next(),
+                Ordering::Equal => return Some(record),
+                Ordering::Greater => return None,
+            }
+        }
+        None
+    }
+}
 
 /// Records as they were read, and the store's time.
 #[derive(Clone, Debug, Default)]
@@ -257,11 +284,28 @@ impl<'v> Draft<'v> {
         changes.sessions.retain(|id, session| {
             session.is_some() || self.view.sessions.get(id).is_none_or(|seen| seen.record.is_some())
         });
-        changes.rows.retain(|id, row| self.view.rows.get(id).is_none_or(|seen| seen.record != *row));
+        let mut seen = InOrder::of(&self.view.rows);
+        changes.rows.retain(|id, row| seen.get(id).is_none_or(|seen| seen.record != *row));
         changes
     }
 }
 
 fn seen_lock<'v>(view: &'v View, key: &Key) -> Decided<&'v Seen<Lock>> {
     view.locks.get(key).ok_or_else(|| Missing { locks: [key.clone()].into(), ..Missing::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_looked_for_in_order_is_found_as_it_would_be_from_the_top() {
+        let records: BTreeMap<u32, u32> = [2, 3, 5, 8, 13].map(|id| (id, id * 10)).into();
+        for step in 1..5 {
+            let mut in_order = InOrder::of(&records);
+            for id in (0..20).step_by(step) {
+                assert_eq!(in_order.get(&id), records.get(&id), "{id} by {step}");
+            }
+        }
+    }
 }

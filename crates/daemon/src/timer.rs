@@ -155,7 +155,7 @@ fn tick(agent: &Agent, nominal: Timestamp) -> Tick {
         settings::Overlap::QueueOne => Overlap::QueueOne,
         settings::Overlap::Queue => Overlap::Queue,
     };
-    let offer = Offer { id: new_job(), spec, payload, once: None, at: wall_now() };
+    let offer = Offer { id: new_job(), spec, payload: payload.into(), once: None, at: wall_now() };
     Tick { agent: agent.name.clone(), nominal: nominal_wall, offer, overlap }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn call(
     let trigger = Trigger::Call { caller: standing.run.clone(), depth };
     let spec = JobSpec { agent: wanted, trigger, rules: callee.rules };
     let once = Some(format!("call/{}/{id}", standing.run));
-    let offer = Offer { id: new_job(), spec, payload, once, at: wall_now() };
+    let offer = Offer { id: new_job(), spec, payload: payload.into(), once, at: wall_now() };
     let accepted = standing.work.accept(std::slice::from_ref(&offer), callee.room).await?;
     let job = match accepted.into_iter().next() {
         Some(Accepted::Full) => {

@@ -170,13 +170,27 @@ impl Head {
     }
 }
 
-/// Neither NUL nor a CR that ends no line.
+/// Neither NUL nor a CR that ends no line. Every byte is looked at, many of them together.
 fn is_clean(bytes: &[u8]) -> bool {
-    !bytes.iter().any(|byte| matches!(byte, 0 | b'\r'))
+    bytes.iter().fold(true, |clean, byte| clean & !matches!(byte, 0 | b'\r'))
 }
 
 fn is_of_name(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+    /// Asked for each letter of each head.
+    static OF_NAME: [bool; 256] = {
+        let (mut of_name, mut byte) = ([false; 256], 0);
+        while byte < 256 {
+            of_name[byte] = (byte as u8).is_ascii_alphanumeric();
+            byte += 1;
+        }
+        let (marks, mut at) = (b"!#$%&'*+-.^_`|~", 0);
+        while at < marks.len() {
+            of_name[marks[at] as usize] = true;
+            at += 1;
+        }
+        of_name
+    };
+    OF_NAME[usize::from(*byte)]
 }
 
 /// What of a wrong line the parser may have: never the end of it.
@@ -195,6 +209,14 @@ mod tests {
         let in_pieces = bytes.chunks(1).all(|byte| framing.take(byte).is_ok());
         assert_eq!(whole, in_pieces, "{:?}", String::from_utf8_lossy(bytes));
         whole
+    }
+
+    #[test]
+    fn a_name_is_of_letters_digits_and_the_marks_of_a_token() {
+        for byte in 0..=u8::MAX {
+            let is_mark = b"!#$%&'*+-.^_`|~".contains(&byte);
+            assert_eq!(is_of_name(&byte), byte.is_ascii_alphanumeric() || is_mark, "{byte}");
+        }
     }
 
     #[test]

@@ -71,22 +71,27 @@ impl Event {
     /// What an agent gets of it, as JSON: the context, and from sources whose payloads have no known shape also `data`,
     /// the body as it came, unless it is large.
     pub fn payload(&self) -> String {
-        let with = |data| {
-            let payload = Payload { context: &self.context, data };
-            // Texts and numbers always have a JSON form.
-            serde_json::to_string(&payload).unwrap_or_default()
-        };
-        let whole = with(self.data.as_ref());
-        if self.data.is_some() && whole.len() > PAYLOAD_BYTES_MAX { with(None) } else { whole }
+        let whole = self.data.as_ref().map(|data| as_json(&Payload { context: &self.context, data }));
+        whole.filter(|whole| whole.len() <= PAYLOAD_BYTES_MAX).unwrap_or_else(|| as_json(&self.context))
     }
 }
 
+/// A context, with the body as it came behind it.
 #[derive(Serialize)]
 struct Payload<'a> {
     #[serde(flatten)]
     context: &'a Context,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a Value>,
+    data: &'a Value,
+}
+
+/// Bytes that nearly every payload fits into: a text that grows is copied each time.
+const USUAL_BYTES: usize = 2 << 10;
+
+fn as_json(payload: &impl Serialize) -> String {
+    let mut text = Vec::with_capacity(USUAL_BYTES);
+    // Texts and numbers always have a JSON form, which is a text.
+    serde_json::to_writer(&mut text, payload)
+        .map_or_else(|_| String::new(), |()| String::from_utf8(text).unwrap_or_default())
 }
 
 /// Which delivery of a source something is: the same id again is the same delivery again.

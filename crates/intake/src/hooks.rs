@@ -110,7 +110,7 @@ fn verdicts<'a>(subscriber: &'a Subscriber, event: &'a Event) -> Vec<Verdict<'a>
 fn offer(subscriber: &Subscriber, event: &Event, key: &DeliveryKey, at: Wall, id: JobId) -> Offer {
     let trigger = Trigger::Webhook { source: Arc::clone(&key.source), delivery: Arc::clone(&key.id) };
     let spec = JobSpec { agent: subscriber.agent.clone(), trigger, rules: subscriber.rules.clone() };
-    Offer { id, spec, payload: event.payload(), once: None, at }
+    Offer { id, spec, payload: event.payload().into(), once: None, at }
 }
 
 /// The job of an agent if it wants one, and its reasons as far as there is room for them.

@@ -64,7 +64,7 @@ fn measure(bytes: &[u8]) -> Result<(), Refused> {
 
 /// What stands behind a text that has begun. Most of a body is in texts, so they are passed over quickly.
 fn after_text(mut bytes: &[u8]) -> &[u8] {
-    while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+    while let Some(at) = first_special(bytes) {
         if bytes[at] == b'"' {
             return &bytes[at + 1..];
         }
@@ -73,6 +73,18 @@ fn after_text(mut bytes: &[u8]) -> &[u8] {
     }
     &[]
 }
+
+/// Where the first quote or backslash is. Most pieces have none, which takes little time to see of a whole piece.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
+    let has_one = |piece: &&[u8]| piece.iter().fold(false, |found, byte| found | is_special(byte));
+    let plain: usize = bytes.chunks(PIECE).take_while(|piece| !has_one(piece)).map(<[u8]>::len).sum();
+    let at = bytes[plain..].iter().position(is_special)?;
+    Some(plain + at)
+}
+
+/// Bytes that are looked at together.
+const PIECE: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -92,6 +104,18 @@ mod tests {
     fn brackets_in_texts_do_not_count() {
         let text = format!(r#"{{"a\"[": "{}\\"}}"#, "[{,".repeat(1_000));
         assert!(parse(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn the_first_quote_or_backslash_is_found_wherever_it_is() {
+        for length in 0..3 * PIECE {
+            let mut bytes = vec![b'x'; length];
+            assert_eq!(first_special(&bytes), None);
+            for at in (0..length).rev() {
+                bytes[at] = if at % 2 == 0 { b'"' } else { b'\\' };
+                assert_eq!(first_special(&bytes), Some(at));
+            }
+        }
     }
 
     fn form(body: &[u8]) -> Result<serde_json::Value, Refused> {

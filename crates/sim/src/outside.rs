@@ -63,7 +63,7 @@ fn offer(agent: &Agent, process: &Process) -> Offer {
         (Trigger::Webhook { source, delivery: delivery.into() }, Some(once))
     };
     let spec = JobSpec { agent: agent.name.clone(), trigger, rules: rules(agent) };
-    Offer { id: new_job(), spec, payload: "{}".to_owned(), once, at: wall_now() }
+    Offer { id: new_job(), spec, payload: "{}".into(), once, at: wall_now() }
 }
 
 /// Asks until there is an answer: without one, nobody knows.

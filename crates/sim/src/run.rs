@@ -141,7 +141,7 @@ impl Playing {
         let trigger = Trigger::Call { caller: self.run.clone(), depth: 1 };
         let spec = JobSpec { agent: helper.name.clone(), trigger, rules: rules(helper) };
         let once = Some(format!("call-{}-{}", self.run, self.process.chance.between(0, 1)));
-        let offer = Offer { id: new_job(), spec, payload: "{}".to_owned(), once, at: wall_now() };
+        let offer = Offer { id: new_job(), spec, payload: "{}".into(), once, at: wall_now() };
         for _ in 0..5 {
             match self.coord.accept(std::slice::from_ref(&offer), room(helper)).await.as_deref() {
                 Ok([Accepted::Queued { .. }]) => {

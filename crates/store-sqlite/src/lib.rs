@@ -84,7 +84,7 @@ impl Sqlite {
     pub fn open(path: &Path) -> Result<Self> {
         let place = Place::find(path)?;
         match place.access {
-            Access::Full => Self::open_for_writing(&place),
+            Access::Full => Self::open_for_writing(place),
             Access::ReadOnly => Self::open_for_reading(&place),
         }
     }
@@ -106,9 +106,9 @@ impl Sqlite {
         self.writer.as_ref().map_or(0, Writer::batches)
     }
 
-    fn open_for_writing(place: &Place) -> Result<Self> {
-        let mut connection = connection::writing(place)?;
-        let clock = Arc::new(schema::prepare(&mut connection, place)?);
+    fn open_for_writing(place: Place) -> Result<Self> {
+        let mut connection = connection::writing(&place)?;
+        let clock = Arc::new(schema::prepare(&mut connection, &place)?);
         let (hub, doubt) = (Arc::new(Hub::default()), Arc::new(Doubt::default()));
         let presence = KernelLocks::open(&place.bell())?;
         let heard = Arc::clone(&hub);
@@ -116,9 +116,9 @@ impl Sqlite {
             Ring::Changed => heard.look(),
             Ring::Died => heard.stir(),
         })?;
-        let info = info(place, doorbell.push());
-        let reader = Reader::start(connection::reading(place)?, Arc::clone(&clock), Arc::clone(&doubt))?;
-        let writer = Writer::start(connection, Arc::clone(&clock), Arc::clone(&hub), doorbell, doubt)?;
+        let info = info(&place, doorbell.push());
+        let reader = Reader::start(connection::reading(&place)?, Arc::clone(&clock), Arc::clone(&doubt))?;
+        let writer = Writer::start(connection, place, Arc::clone(&clock), Arc::clone(&hub), doorbell, doubt)?;
         Ok(Self { info, clock, hub, presence: Box::new(presence), reader, writer: Some(writer) })
     }
 

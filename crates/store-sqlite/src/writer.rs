@@ -17,6 +17,7 @@ use crate::clock::StoreClock;
 use crate::doubt::{Doubt, roll_back};
 use crate::fault::Fault;
 use crate::log::Log;
+use crate::place::Place;
 use crate::records::{self, Statements};
 
 struct Job {
@@ -38,15 +39,16 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn start(
         mut connection: Connection,
+        place: Place,
         clock: Arc<StoreClock>,
         hub: Arc<Hub>,
         doorbell: Doorbell,
         doubt: Arc<Doubt>,
     ) -> Result<Self> {
-        let log = Log::watch(&mut connection).map_err(|fault| fault.error("watch the log"))?;
+        let log = Log::watch(&mut connection, place).map_err(|fault| fault.error("watch the log"))?;
         let batches = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&batches);
-        let mut engine = Engine { connection, clock, hub, doorbell, doubt, batches: counted, log };
+        let mut engine = Engine { log, connection, clock, hub, doorbell, doubt, batches: counted };
         let group =
             Group::start("bell-sqlite-write", move |jobs| engine.run(jobs)).map_err(crate::no_thread)?;
         Ok(Self { group, batches })
@@ -70,13 +72,14 @@ impl Writer {
 }
 
 struct Engine {
+    /// Before the connection, so that it ends first: who closes the file last moves what is left of the log.
+    log: Log,
     connection: Connection,
     clock: Arc<StoreClock>,
     hub: Arc<Hub>,
     doorbell: Doorbell,
     doubt: Arc<Doubt>,
     batches: Arc<AtomicU64>,
-    log: Log,
 }
 
 impl Engine {

@@ -1,5 +1,7 @@
 //! Taking a job on: from then on it is never lost.
 
+use std::sync::Arc;
+
 use super::Wall;
 use super::agent::AgentName;
 use super::job::{Fate, Job, JobId, JobSpec, State, Trigger};
@@ -15,7 +17,7 @@ pub struct Offer {
     /// What is wanted.
     pub spec: JobSpec,
     /// What came with the trigger, as JSON.
-    pub payload: String,
+    pub payload: Arc<str>,
     /// What must lead to one job only, whoever offers it: a delivery, a request.
     pub once: Option<String>,
     /// When it is offered.
@@ -126,7 +128,7 @@ impl Draft<'_> {
         let place = self.queue_last_in(line, &offer.id, &offer.spec);
         let job = Job::new(offer.spec.clone(), offer.at, State::Queued { place });
         self.put(&offer.id, Job { once: offer.once.clone(), ..job });
-        self.set_row(RowId::Payload(offer.id.clone()), Some(Row::Payload(offer.payload.clone())));
+        self.set_row(RowId::Payload(offer.id.clone()), Some(Row::Payload(Arc::clone(&offer.payload))));
         Ok(Accepted::Queued { ahead, dropped })
     }
 

@@ -58,7 +58,7 @@ pub enum Row {
     /// See [`RowId::Job`].
     Job(Job),
     /// See [`RowId::Payload`].
-    Payload(String),
+    Payload(Arc<str>),
     /// See [`RowId::Run`].
     Run(Run),
     /// See [`RowId::Fire`].

@@ -135,7 +135,7 @@ fn large_bodies_share_no_commit() {
     let mut desk = Desk::default();
     let large = |desk: &mut Desk, id: &str| {
         let mut receipt = receipt(desk, id, &["a"], WIDE);
-        receipt.offers[0].0.payload = "x".repeat(500 << 10);
+        receipt.offers[0].0.payload = "x".repeat(500 << 10).into();
         receipt
     };
     let both = [large(&mut desk, "d-1"), large(&mut desk, "d-2")];

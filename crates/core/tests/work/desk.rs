@@ -85,7 +85,7 @@ impl Desk {
     pub(crate) fn offer(&mut self, name: &str, trigger: Trigger) -> Offer {
         let id = JobId::from(format!("job-{}", self.next()).as_str());
         let spec = JobSpec { agent: agent(name), trigger, rules: Rules::default() };
-        Offer { id, spec, payload: "{}".to_owned(), once: None, at: self.at() }
+        Offer { id, spec, payload: "{}".into(), once: None, at: self.at() }
     }
 
     pub(crate) fn take(&mut self, offer: &Offer, room: Room) -> Accepted {

@@ -103,7 +103,7 @@ mod tests {
     async fn ask(coord: &Coord, agent: &AgentName) {
         let spec =
             JobSpec { agent: agent.clone(), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
-        let offer = Offer { id: new_job(), spec, payload: String::new(), once: None, at: wall_now() };
+        let offer = Offer { id: new_job(), spec, payload: "".into(), once: None, at: wall_now() };
         coord.accept(&[offer], Room { size: 9, overflow: Overflow::Reject }).await.unwrap();
     }
 

@@ -41,8 +41,11 @@ impl Routes {
         if let Some(server) = &self.server
             && let Some(act) = Act::of(&request)
         {
-            // Both ways are in boxes, so that a connection that is idle keeps no room for them.
+            // All ways are in boxes, so that a connection that is idle keeps no room for them.
             return Box::pin(act.answer(server.clone(), visit, request)).await;
+        }
+        if let Some(server) = self.server.as_ref().filter(|_| webhooks::is_delivery(&request)) {
+            return Box::pin(webhooks::by_the_short_way(server.clone(), visit, request)).await;
         }
         Box::pin(self.by_the_router(visit, request)).await
     }

@@ -13,6 +13,9 @@
 //! | `unavailable` | the store did not take it |
 //! | `not_found` | there is no such source |
 //!
+//! Deliveries come in bursts, so there is a short way to them past the router, as there is to the acts on locks
+//! (`super::quick`): with the same checks, by the same functions.
+//!
 //! | module | what is in it |
 //! | --- | --- |
 //! | `believed` | which sources there are, with their secrets as they are now |
@@ -20,10 +23,14 @@
 
 mod believed;
 mod body;
+#[cfg(test)]
+mod tests;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -37,11 +44,15 @@ use bell_core::work::delivery::DeliveryVerdict;
 use bell_intake::limits::{BODY_BYTES_MAX, UNSIGNED_BODY_BYTES_MAX};
 use bell_intake::{self as intake, Delivery, Event, Hooks, Refused, Source, Trust, Verified};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::Semaphore;
 
-use super::Server;
+use super::{Server, guard};
+use crate::body::Sent;
+use crate::limits::ANSWER_WITHIN;
+use crate::patience::Patience;
 use crate::refusal::{Answer, Refusal};
+use crate::visit::Visit;
 use believed::Believed;
 use body::Memory;
 
@@ -69,21 +80,56 @@ impl Default for Webhooks {
 
 /// Needs no key: the signature of a delivery is its proof.
 pub(super) fn open() -> Router<Server> {
-    Router::new().route("/webhooks/{source}", post(take))
+    Router::new().route("/webhooks/{source}", post(by_the_router))
 }
 
-async fn take(
+async fn by_the_router(
     State(server): State<Server>,
     name: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let hooks = server.webhooks().believed.hooks(server.control());
     let name = name.map(|Path(name)| name).unwrap_or_default();
-    let Some(source) = hooks.sources.get(&name) else {
-        server.metrics().delivered(&name, "not_found");
+    take(&server, &name, request, &Patience::default()).await
+}
+
+/// Whether the short way leads to what is asked for.
+pub(super) fn is_delivery<B>(request: &http::Request<B>) -> bool {
+    request.method() == Method::POST && source_of(request.uri().path()).is_some()
+}
+
+/// The source that a path names. One that is written in another way than settings can write it is left to the router.
+fn source_of(path: &str) -> Option<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    path.strip_prefix("/webhooks/").filter(|name| !name.is_empty() && name.bytes().all(is_plain))
+}
+
+/// The short way: what the router does, without looking for a route and without its layers.
+pub(super) async fn by_the_short_way(
+    server: Server,
+    visit: Visit,
+    request: http::Request<impl Sent>,
+) -> Response {
+    if let Err(refusal) = guard::is_meant(&server, &request) {
+        return guard::turn_away(refusal);
+    }
+    let name = source_of(request.uri().path()).unwrap_or_default().to_owned();
+    let answer = pin!(take(&server, &name, request, &visit.patience));
+    let answered = visit.patience.within(ANSWER_WITHIN, answer).await;
+    guard::finish(visit.parking.as_ref(), answered)
+}
+
+async fn take(
+    server: &Server,
+    name: &str,
+    request: http::Request<impl Sent>,
+    patience: &Patience,
+) -> Response {
+    let hooks = server.webhooks().believed.hooks(server.control());
+    let Some(source) = hooks.sources.get(name) else {
+        server.metrics().delivered(name, "not_found");
         return no_such_source().into_response();
     };
-    let (word, response) = match judge(&server, &hooks, source, request).await {
+    let (word, response) = match judge(server, &hooks, source, request, patience).await {
         Ok(answered) => answered,
         Err((word, refusal)) => (word, refusal.into_response()),
     };
@@ -94,7 +140,13 @@ async fn take(
 /// The word for what came of it, and the answer.
 type Answered = Result<(&'static str, Response), (&'static str, Refusal)>;
 
-async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Request) -> Answered {
+async fn judge(
+    server: &Server,
+    hooks: &Arc<Hooks>,
+    source: &Source,
+    request: http::Request<impl Sent>,
+    patience: &Patience,
+) -> Answered {
     let most = match &source.trust {
         // Whatever it is, it will be refused: it need not be read.
         Trust::Signed(secrets) if secrets.is_empty() => return Err(refused(source, &Refused::NoSecret)),
@@ -102,7 +154,9 @@ async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Re
         Trust::Anyone => UNSIGNED_BODY_BYTES_MAX,
     };
     let (head, body) = request.into_parts();
-    let body = server.webhooks().memory.whole(body, most).await.map_err(|refusal| ("unread", refusal))?;
+    let body = server.webhooks().memory.whole(body, most, patience).await;
+    let body = body.map_err(|refusal| ("unread", refusal))?;
+    // Head and body lie in the parser's buffer, which is given back before the delivery waits to be stored.
     let told = Told { headers: head.headers, body: body.bytes };
     let verified = verify(server, hooks, source, told).await?;
     drop(body.reserved);
@@ -115,13 +169,13 @@ async fn judge(server: &Server, hooks: &Arc<Hooks>, source: &Source, request: Re
 /// What was sent, whole.
 struct Told {
     headers: HeaderMap,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 impl Told {
     fn verify(&self, source: &Source, now: Wall) -> Result<Verified, Refused> {
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Delivery::new(headers, self.body.as_slice())?.verify(source, now)
+        Delivery::new(headers, &*self.body)?.verify(source, now)
     }
 }
 

@@ -146,7 +146,7 @@ impl Office {
 /// A run of an agent that has begun, and its session.
 pub(crate) async fn begin(coord: &Coord, agent: &str) -> (RunId, Session) {
     let spec = JobSpec { agent: name(agent), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
-    let offer = Offer { id: new_job(), spec, payload: "{}".to_owned(), once: None, at: wall_now() };
+    let offer = Offer { id: new_job(), spec, payload: "{}".into(), once: None, at: wall_now() };
     coord.accept(&[offer], room()).await.unwrap();
     let caps = Caps { agent: 100, fleet: None };
     let Ok(Work::Job(claim)) = coord.claim(&name(agent), caps, "here").await else { panic!("no job") };

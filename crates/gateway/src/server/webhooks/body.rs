@@ -1,14 +1,17 @@
 //! Bodies, and how much memory all of them may take: whoever sends one has proved nothing yet.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::Bytes;
 use bell_api::outcome::Outcome;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::body::Sent;
 use crate::limits::BODY_WITHIN;
+use crate::patience::Patience;
 use crate::refusal::Refusal;
 
 /// Bytes that are reserved at a time.
@@ -27,43 +30,56 @@ impl Default for Memory {
 
 /// A body, and the memory that it takes until this is dropped.
 pub(super) struct Whole {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Bytes,
     pub(super) reserved: Option<OwnedSemaphorePermit>,
 }
 
 impl Memory {
     /// The whole body, of so many bytes at the most. One that says beforehand that it is larger is not read at all.
-    pub(super) async fn whole(&self, body: Body, most: usize) -> Result<Whole, Refusal> {
-        let announced = http_body::Body::size_hint(&body).lower();
+    pub(super) async fn whole(
+        &self,
+        body: impl Sent,
+        most: usize,
+        patience: &Patience,
+    ) -> Result<Whole, Refusal> {
+        let announced = body.size_hint().lower();
         if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
             return Err(too_large(most));
         }
-        tokio::time::timeout(BODY_WITHIN, self.read(body, most)).await.unwrap_or_else(|_| Err(too_slow()))
+        let read = pin!(self.read(body, most));
+        patience.within(BODY_WITHIN, read).await.unwrap_or_else(|| Err(too_slow()))
     }
 
-    async fn read(&self, mut body: Body, most: usize) -> Result<Whole, Refusal> {
-        let mut whole = Whole { bytes: Vec::new(), reserved: None };
+    async fn read(&self, mut body: impl Sent, most: usize) -> Result<Whole, Refusal> {
+        let (mut all, mut reserved) = (Vec::new(), None);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
+                let error = error.into();
                 Refusal::invalid(format!("could not read the body: {error}"), "Send it again, whole.")
             })?;
             let Ok(data) = frame.into_data() else { continue };
-            if whole.bytes.len() + data.len() > most {
+            let bytes = all.len() + data.len();
+            if bytes > most {
                 return Err(too_large(most));
             }
-            self.reserve(&mut whole, data.len())?;
-            whole.bytes.extend_from_slice(&data);
+            self.reserve(&mut reserved, bytes)?;
+            if all.is_empty() && body.is_end_stream() {
+                // As nearly always: it came in one piece, which is used as it is.
+                return Ok(Whole { bytes: data, reserved });
+            }
+            all.extend_from_slice(&data);
         }
-        Ok(whole)
+        Ok(Whole { bytes: all.into(), reserved })
     }
 
-    fn reserve(&self, whole: &mut Whole, more: usize) -> Result<(), Refusal> {
-        let has = whole.reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let needs = (whole.bytes.len() + more).div_ceil(UNIT_BYTES);
+    /// Reserves what is missing for so many bytes.
+    fn reserve(&self, reserved: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Refusal> {
+        let has = reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let needs = bytes.div_ceil(UNIT_BYTES);
         let Some(missing) = needs.checked_sub(has).filter(|missing| *missing > 0) else { return Ok(()) };
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
         let got = Arc::clone(&self.0).try_acquire_many_owned(missing).map_err(|_| crowded())?;
-        match &mut whole.reserved {
+        match reserved {
             Some(reserved) => reserved.merge(got),
             none => *none = Some(got),
         }
@@ -101,7 +117,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    use axum::body::Bytes;
+    use axum::body::Body;
     use http_body::Frame;
 
     use super::*;
@@ -109,12 +125,14 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_read_up_to_its_limit_and_gives_its_memory_back() {
         let memory = Memory::default();
-        let whole =
-            memory.whole(Body::from(vec![7; 10_000]), 10_000).await.unwrap_or_else(|_| panic!("it fits"));
+        let whole = memory
+            .whole(Body::from(vec![7; 10_000]), 10_000, &Patience::default())
+            .await
+            .unwrap_or_else(|_| panic!("it fits"));
         assert_eq!((whole.bytes.len(), memory.0.available_permits()), (10_000, UNITS - 3));
         drop(whole);
         assert_eq!(memory.0.available_permits(), UNITS);
-        let refusal = memory.whole(Body::from(vec![7; 10_001]), 10_000).await.err();
+        let refusal = memory.whole(Body::from(vec![7; 10_001]), 10_000, &Patience::default()).await.err();
         assert_eq!(refusal.map(|refusal| refusal.status), Some(StatusCode::PAYLOAD_TOO_LARGE));
     }
 
@@ -136,7 +154,7 @@ mod tests {
     #[tokio::test]
     async fn an_endless_body_is_given_up_at_its_limit() {
         let memory = Memory::default();
-        let refusal = memory.whole(Body::new(Endless), 100_000).await.err();
+        let refusal = memory.whole(Body::new(Endless), 100_000, &Patience::default()).await.err();
         assert_eq!(refusal.map(|refusal| refusal.status), Some(StatusCode::PAYLOAD_TOO_LARGE));
         assert_eq!(memory.0.available_permits(), UNITS);
     }
@@ -146,7 +164,7 @@ mod tests {
         let memory = Memory::default();
         let all = u32::try_from(UNITS).unwrap();
         let _taken = memory.0.try_acquire_many(all).unwrap();
-        let refusal = memory.whole(Body::from("x"), 10).await.err();
+        let refusal = memory.whole(Body::from("x"), 10, &Patience::default()).await.err();
         assert_eq!(refusal.map(|refusal| refusal.status), Some(StatusCode::SERVICE_UNAVAILABLE));
     }
 }
