@@ -65,7 +65,9 @@ impl Watch {
 
     /// The connections to anything but a socket in a folder.
     fn end(self) -> Vec<String> {
-        self.strace.signal(Signal::INT);
+        // Not asked to end: to let go of a process it waits until that has stopped, which may be never. What it has seen is
+        // written line by line, and the kernel lets go of whom it watched.
+        self.strace.signal(Signal::KILL);
         self.strace.end();
         let seen = std::fs::read_to_string(self.file).unwrap();
         seen.lines().filter(|line| line.contains("AF_INET")).map(str::to_owned).collect()
