@@ -42,7 +42,12 @@ pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> 
     }
     match Report::heard(said.as_slice())? {
         Some(Report::Failed(error)) => Err(error),
-        Some(Report::Started) | None => found(launch).await,
+        Some(Report::Started) => found(launch).await,
+        None => {
+            // Only its death makes it hang up without a word. That closes its files first: it would still be found alive.
+            supervisor.wait().await.map_err(failed)?;
+            found(launch).await
+        }
     }
 }
 
