@@ -21,6 +21,7 @@
 //! | [`outbox`] | one file per writer: nothing to coordinate |
 //! | [`probe`] | what a file system really does, tried out on it |
 //! | [`files`] | the calls that change a file system, where tests put faults |
+//! | [`lock`] | kernel locks on files, waited for within a limit |
 //! | [`name`] | names of items, and the fence in them |
 //! | [`process`] | who a process is, and whether it is gone |
 //!
@@ -29,7 +30,7 @@
 mod dir;
 pub mod error;
 pub mod files;
-mod lock;
+pub mod lock;
 pub mod name;
 pub mod outbox;
 pub mod probe;

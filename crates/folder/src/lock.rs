@@ -16,7 +16,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(20), Duration::from_
 
 /// How an attempt to lock a file ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Locked {
+pub enum Locked {
     /// It is ours until the file is closed or unlocked.
     Yes,
     /// Somebody else has it.
@@ -26,7 +26,10 @@ pub(crate) enum Locked {
 }
 
 /// Locks a file, trying for as long as `patience`.
-pub(crate) fn lock(file: &File, patience: Duration) -> io::Result<Locked> {
+///
+/// # Errors
+/// Those of the file system, apart from its having no locks.
+pub fn lock(file: &File, patience: Duration) -> io::Result<Locked> {
     let began = clock::boottime();
     let mut pause = PAUSES.0;
     loop {

@@ -35,6 +35,7 @@ use crate::dir::Dir;
 use crate::error::{Error, Kind, Result};
 use crate::files::{Files, Kernel};
 
+pub use fence::FENCE_PATIENCE;
 pub use source::Source;
 
 use copy::Copied;

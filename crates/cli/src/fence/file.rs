@@ -36,12 +36,43 @@ fn refused(error: GuardError) -> Refusal {
     match error {
         GuardError::Stale(stale) => super::stale(stale),
         GuardError::Path { .. } => Refusal::invalid(message, "Name the file that is to be written."),
+        GuardError::TimedOut { ref sidecar, .. } => Refusal::new(
+            Outcome::TimedOut,
+            format!("{message}; nothing was written"),
+            format!(
+                "Look for a stopped process with fuser -v {}, and let it go on or end it; then write again with the same fence.",
+                sidecar.display()
+            ),
+        ),
         GuardError::Io { source, .. } => match source.kind() {
             io::ErrorKind::NotFound => Refusal::invalid(message, "Create the folder first."),
             io::ErrorKind::PermissionDenied => {
                 Refusal::new(Outcome::Unauthorized, message, "Run as a user who may write there.")
             }
+            io::ErrorKind::Unsupported => Refusal::invalid(
+                message,
+                "Write to a file system with locks; bell doctor fs tells which has them.",
+            ),
             _ => Refusal::unavailable(message, "Look at the disk and the file beside it; then try again."),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_writer_that_does_not_end_is_a_wait_that_timed_out_and_can_be_found() {
+        let sidecar = "/srv/.report.fence".into();
+        let error =
+            GuardError::TimedOut { path: "/srv/report".into(), sidecar, waited: Duration::from_secs(30) };
+        let refusal = refused(error);
+        assert_eq!((refusal.0.outcome, refusal.exit()), (Outcome::TimedOut, exit::TIMED_OUT));
+        let message = refusal.0.message.unwrap_or_default();
+        assert!(message.contains("locked for 30 s; nothing was written"), "{message}");
+        assert!(refusal.0.hint.is_some_and(|hint| hint.contains("fuser -v /srv/.report.fence")));
     }
 }

@@ -15,8 +15,9 @@ use crate::dir::Dir;
 use crate::error::{Error, Fences, Kind, Result};
 use crate::lock::{Locked, lock};
 
-/// Whoever publishes holds the lock for a few renames; longer, and it is stopped.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the lock of a file of fences is waited for. Whoever has it writes one content and makes it durable, or renames a
+/// few files: seconds, on a slow disk. Longer, and it is stopped.
+pub const FENCE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The right to publish, until dropped.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) fn raise(folder: &Dir, name: &str, fence: Fence) -> Result<Raised> {
     let sidecar = format!(".{name}.fence");
     let fault = |error| folder.fault("guard", &sidecar)(error);
     let mut file = folder.keep(&sidecar).map_err(fault)?;
-    match lock(&file, PATIENCE).map_err(fault)? {
+    match lock(&file, FENCE_PATIENCE).map_err(fault)? {
         Locked::Yes => {}
         Locked::Busy => {
             let what = format!("publish {name}: another publisher holds {sidecar} and does not let go");

@@ -3,14 +3,17 @@
 //! Beside `name` lies `.name.fence`: a lock file that is never removed, and that remembers the highest
 //! fence. Under its lock the fence is raised first and the content replaced second, both durably, so a
 //! crash in between leaves the old content with the new fence: the write may be repeated, and no older
-//! one gets through.
+//! one gets through. The lock is waited for within a limit: a writer that is stopped holds up others, but not for ever.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bell_core::lock::Fence;
+use bell_folder::lock::{Locked, lock};
+use bell_folder::publish::FENCE_PATIENCE;
 use rustix::fs::OFlags;
 
 use super::Stale;
@@ -29,6 +32,19 @@ pub enum GuardError {
         /// Why not.
         reason: &'static str,
     },
+    /// Another writer held the lock of the file of fences for as long as it was waited for. The file was not touched.
+    #[error(
+        "could not write {}: another process has kept {} locked for {} s",
+        path.display(), sidecar.display(), waited.as_secs()
+    )]
+    TimedOut {
+        /// What was to be written.
+        path: PathBuf,
+        /// The file of fences beside it, which the other one has locked.
+        sidecar: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The file system refused. The file has its old content.
     #[error("could not write {}: {source}", path.display())]
     Io {
@@ -41,14 +57,15 @@ pub enum GuardError {
 
 /// Replaces the content of `path` if no later fence has been seen there.
 ///
-/// Readers see the old content or the new, whole. Durable before it returns.
+/// Readers see the old content or the new, whole. Durable before it returns. Another writer is waited for, no longer than
+/// [`FENCE_PATIENCE`].
 ///
 /// # Errors
-/// [`GuardError::Stale`] if a later holder has written; then, as after any other error, the file is as it
+/// [`GuardError::Stale`] if a later holder has written, [`GuardError::TimedOut`] if another writer does not end; then, as after any other error, the file is as it
 /// was.
 pub fn write(path: &Path, fence: Fence, content: &[u8]) -> Result<(), GuardError> {
     let place = Place::of(path)?;
-    let mut guard = place.lock()?;
+    let mut guard = place.lock(FENCE_PATIENCE)?;
     raise(&mut guard, fence).map_err(|refusal| refusal.at(&place.sidecar))?;
     place.replace(content).map_err(|source| GuardError::Io { path: path.to_path_buf(), source })
 }
@@ -92,13 +109,23 @@ impl Place {
         Ok(Self { sidecar: beside(".fence"), draft: beside(".draft"), path: path.to_path_buf(), folder })
     }
 
-    fn lock(&self) -> Result<File, GuardError> {
+    fn lock(&self, patience: Duration) -> Result<File, GuardError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let file = options.open(&self.sidecar).map_err(|source| self.sidecar_error(source))?;
-        file.lock().map_err(|source| self.sidecar_error(source))?;
-        Ok(file)
+        match lock(&file, patience).map_err(|source| self.sidecar_error(source))? {
+            Locked::Yes => Ok(file),
+            Locked::Busy => Err(GuardError::TimedOut {
+                path: self.path.clone(),
+                sidecar: self.sidecar.clone(),
+                waited: patience,
+            }),
+            Locked::Unsupported => {
+                let source = io::Error::new(io::ErrorKind::Unsupported, "the file system has no locks");
+                Err(self.sidecar_error(source))
+            }
+        }
     }
 
     fn replace(&self, content: &[u8]) -> io::Result<()> {
@@ -189,6 +216,24 @@ mod tests {
         let refused = write(&path, Fence(3), b"stale").unwrap_err();
         assert!(matches!(refused, GuardError::Stale(Stale { given: Fence(3), seen: Fence(12) })));
         assert_eq!(std::fs::read(&path).unwrap(), b"successor");
+    }
+
+    #[test]
+    fn a_writer_that_does_not_end_is_not_waited_for_for_ever_and_keeps_its_file() {
+        let folder = folder();
+        let path = folder.path().join("report.txt");
+        write(&path, Fence(1), b"before").unwrap();
+        let place = Place::of(&path).unwrap();
+        let stopped = place.lock(Duration::ZERO).unwrap();
+        let refused = place.lock(Duration::from_millis(1)).unwrap_err();
+        assert!(
+            matches!(&refused, GuardError::TimedOut { sidecar, .. } if *sidecar == place.sidecar),
+            "{refused}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        drop(stopped);
+        write(&path, Fence(2), b"after").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"after");
     }
 
     #[test]
