@@ -139,13 +139,13 @@ impl Desk {
             return Ok(client.renew(&RenewRequest { key: key.to_string(), fence, ttl_ms }).await?);
         }
         if let Some(client) = self.gateway() {
-            let holder = remote::holder(client, session.session_file.as_deref(), key, *fence).await?;
+            let holder = remote::renewer(client, session.session_file.as_deref(), key, *fence).await?;
             let ttl_ms = ttl.map(|ttl| ms(ttl.length()));
             let fence = fence.map(|fence| fence.0);
             return Ok(holder.renew(&RenewRequest { key: key.to_string(), fence, ttl_ms }).await?);
         }
         let opened = self.store().await?;
-        let owner = session::holder(opened, session.session_file.as_deref(), key, *fence).await?;
+        let owner = session::renewer(opened, session.session_file.as_deref(), key, *fence).await?;
         let renewed = opened.coord.renew_key(&owner, key, *fence, ttl).await.map_err(Refusal::about(key))?;
         Ok(answer::lease(Outcome::Renewed, &owner, &renewed))
     }

@@ -145,12 +145,50 @@ pub(crate) async fn holder(
     held: &Key,
     fence: Option<Fence>,
 ) -> Result<Client, Refusal> {
+    match find(key, file, held, fence).await? {
+        Found::Holder(client) => Ok(client),
+        Found::Nobody { state, .. } => Err(nobody_here(held, *state)),
+    }
+}
+
+/// A client that acts in the session whose lease on `held` is to be renewed: the holder, or the one of this user's that had
+/// it. Renewing tells that one what became of its lease.
+pub(crate) async fn renewer(
+    key: &Client,
+    file: Option<&Path>,
+    held: &Key,
+    fence: Option<Fence>,
+) -> Result<Client, Refusal> {
+    let (state, over) = match find(key, file, held, fence).await? {
+        Found::Holder(client) => return Ok(client),
+        Found::Nobody { state, over } => (state, over),
+    };
+    if let [token] = over.as_slice() {
+        let client = acting(key, token)?;
+        if is_there(&client).await? {
+            return Ok(client);
+        }
+    }
+    Err(nobody_here(held, *state))
+}
+
+/// Who of this user's may act on a key.
+enum Found {
+    Holder(Client),
+    /// Nobody; these are kept for the key.
+    Nobody {
+        state: Box<LockAnswer>,
+        over: Vec<Token>,
+    },
+}
+
+async fn find(key: &Client, file: Option<&Path>, held: &Key, fence: Option<Fence>) -> Result<Found, Refusal> {
     let named = match file {
         Some(path) => Some(read_token(path).map_err(|error| bad_file(path, &error))?),
         None => from_environment()?,
     };
     if let Some(token) = named {
-        return acting(key, &token);
+        return acting(key, &token).map(Found::Holder);
     }
     let state = key.show(held.as_str()).await?;
     let is_meant = |token: &Token| {
@@ -160,8 +198,8 @@ pub(crate) async fn holder(
     };
     let saved = Saved::open()?.find(&name(key), Slot::Key(held));
     match saved.iter().filter(|token| is_meant(token)).collect::<Vec<_>>().as_slice() {
-        [] => Err(nobody_here(held, state)),
-        [token] => acting(key, token),
+        [] => Ok(Found::Nobody { state: Box::new(state), over: saved }),
+        [token] => acting(key, token).map(Found::Holder),
         several => Err(Refusal::invalid(
             format!("could not tell which lease is meant: this user has {} on {held}", several.len()),
             "Say which with --fence or --session-file.",

@@ -143,26 +143,70 @@ pub(crate) async fn holder(
     key: &Key,
     fence: Option<Fence>,
 ) -> Result<Session, Refusal> {
+    match find(opened, file, key, fence).await? {
+        Found::Holder(session) => Ok(session),
+        Found::Nobody { state, .. } => Err(Refusal::about(key)(nobody_here(state))),
+    }
+}
+
+/// The session whose lease on `key` is to be renewed: the holder, or the one of this user's that had it and has not given
+/// it back. Renewing tells that one what became of its lease.
+pub(crate) async fn renewer(
+    opened: &Opened,
+    file: Option<&Path>,
+    key: &Key,
+    fence: Option<Fence>,
+) -> Result<Session, Refusal> {
+    let (state, over) = match find(opened, file, key, fence).await? {
+        Found::Holder(session) => return Ok(session),
+        Found::Nobody { state, over } => (state, over),
+    };
+    if let [token] = over.as_slice()
+        && let Ok(session) = opened.coord.resume(token).await
+    {
+        return Ok(session);
+    }
+    Err(Refusal::about(key)(nobody_here(state)))
+}
+
+/// Who of this user's may act on a key.
+enum Found {
+    Holder(Session),
+    /// Nobody; these held it and have not given it back.
+    Nobody {
+        state: LockState,
+        over: Vec<Token>,
+    },
+}
+
+async fn find(
+    opened: &Opened,
+    file: Option<&Path>,
+    key: &Key,
+    fence: Option<Fence>,
+) -> Result<Found, Refusal> {
     let named = match file {
         Some(path) => Some(read_token(path).map_err(|error| bad_file(path, &error))?),
         None => from_environment()?,
     };
     if let Some(token) = named {
-        return opened.coord.resume(&token).await.map_err(Refusal::about(key));
+        let session = opened.coord.resume(&token).await;
+        return session.map(Found::Holder).map_err(Refusal::about(key));
     }
     let saved = Saved::open()?;
     // Tokens first: one is kept when its session holds the key, so what does not hold it now is over.
     let tokens = saved.find(&opened.name, Slot::Key(key));
     let state = opened.coord.show(key).await?;
-    let is_over = |token: &&Token| state.holders.iter().all(|holder| holder.session != *token.session());
-    for token in tokens.iter().filter(is_over) {
+    let is_over = |token: &Token| state.holders.iter().all(|holder| holder.session != *token.session());
+    let (over, tokens): (Vec<Token>, Vec<Token>) = tokens.into_iter().partition(is_over);
+    for token in &over {
         saved.forget(&opened.name, Slot::Key(key), token.session());
     }
     let is_meant = |token: &&Token| state.holders.iter().any(|holder| is_meant(holder, token, fence));
     let tokens: Vec<&Token> = tokens.iter().filter(is_meant).collect();
     match tokens.as_slice() {
-        [] => Err(Refusal::about(key)(nobody_here(state))),
-        [token] => opened.coord.resume(token).await.map_err(Refusal::about(key)),
+        [] => Ok(Found::Nobody { state, over }),
+        [token] => opened.coord.resume(token).await.map(Found::Holder).map_err(Refusal::about(key)),
         several => Err(ambiguous(&state, several)),
     }
 }

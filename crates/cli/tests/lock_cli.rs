@@ -122,6 +122,17 @@ fn breaking_shows_first_and_does_it_when_told() {
 }
 
 #[test]
+fn renewing_a_lock_that_was_broken_says_that_it_is_lost_and_why() {
+    for place in Place::each() {
+        place.json(&["lock", "acquire", KEY]);
+        place.run(&["lock", "break", KEY, "--reason", "it is stuck", "--yes"]).expect(0);
+        let lost = place.run(&["--json", "lock", "renew", KEY]).expect(7).json();
+        assert_eq!(lost["outcome"], "lost");
+        assert_eq!(lost["message"], "lost: an operator broke the lock: it is stuck");
+    }
+}
+
+#[test]
 fn a_list_has_what_starts_with_the_prefix() {
     for place in Place::each() {
         assert_eq!(place.json(&["lock", "list"])["locks"], serde_json::json!([]));

@@ -296,7 +296,7 @@ impl Coord {
     /// Extends whatever lease the session has on a key, optionally with another ttl.
     ///
     /// # Errors
-    /// As for [`Self::renew`].
+    /// As for [`Self::renew`]; [`Denied::Lost`] with the operator's reason if the lease was broken.
     pub async fn renew_key(
         &self,
         owner: &Session,
@@ -305,11 +305,25 @@ impl Coord {
         ttl: Option<Ttl>,
     ) -> Result<Lease, Denied> {
         let renewed = self.renew_known(owner, key, fence, ttl, None).await;
+        let Err(Denied::NotHolder(_) | Denied::NotHeld) = &renewed else { return renewed };
+        let broken = self.why_broken(owner, key, fence).await;
         // Who names a fence has had the lease.
-        if let (Some(_), Err(Denied::NotHolder(_) | Denied::NotHeld)) = (fence, &renewed) {
+        if fence.is_some() || broken.is_some() {
             tally::lost();
         }
-        renewed
+        match broken {
+            Some(reason) => Err(Denied::Lost(format!("an operator broke the lock: {reason}"))),
+            None => renewed,
+        }
+    }
+
+    /// The reason why an operator broke a lease of the session, if one did: the one with this fence, or the last on the key.
+    async fn why_broken(&self, owner: &Session, key: &Key, fence: Option<Fence>) -> Option<String> {
+        // A session that was never stored has no mail. One whose mail can't be read is told what is known.
+        if owner.was_stored() {
+            let _ = self.read_mail(owner).await;
+        }
+        owner.why_broken(key, fence)
     }
 
     async fn renew_known(

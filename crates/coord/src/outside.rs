@@ -77,7 +77,11 @@ impl Coord {
         let done = self.transact(guess, |view| heartbeat(view, owner.id(), ttl)).await?;
         owner.learn(&done);
         match done.answer {
-            Heard::Alive(revoked) => Ok(revoked),
+            Heard::Alive(revoked) => {
+                // Taken out of the record with this: whoever renews a broken lease later still hears why it can't be.
+                owner.revoke(&revoked);
+                Ok(revoked)
+            }
             Heard::Ended => {
                 owner.mark_ended();
                 Err(ended())

@@ -154,6 +154,13 @@ impl Session {
         }
     }
 
+    /// The operator's reason for breaking the lease with this fence, or the last one on the key, as far as it is known here.
+    pub(crate) fn why_broken(&self, key: &Key, fence: Option<Fence>) -> Option<String> {
+        let news = self.inner.news.borrow();
+        let is_meant = |one: &&Revoked| one.key == *key && fence.is_none_or(|fence| one.fence == fence);
+        news.revoked.iter().rev().find(is_meant).map(|one| one.reason.clone())
+    }
+
     /// Lets a lease wait for being broken.
     pub fn revocations(&self) -> Revocations {
         Revocations(self.inner.news.subscribe())

@@ -78,6 +78,36 @@ async fn what_an_operator_did_is_told_to_the_owner_once_and_not_to_who_keeps_it_
 }
 
 #[tokio::test]
+async fn renewing_a_broken_lease_says_that_it_is_lost_and_why_whoever_has_the_key_now() {
+    let coord = coord();
+    let session = open(&coord, "ann").await;
+    let lease = coord.acquire(&session, &Ask::new(key("job:a"))).await.unwrap().remove(0);
+    let renew =
+        async |fence| coord.renew_key(&session, &lease.key, fence, None).await.unwrap_err().to_string();
+    another(&coord).break_lock(&lease.key, "it hangs", "ann").await.unwrap();
+    let broken = "lost: an operator broke the lock: it hangs";
+    assert_eq!(renew(Some(lease.fence)).await, broken);
+    coord.heard_of(&session).await.unwrap();
+    assert_eq!(renew(None).await, broken, "a heartbeat has taken it out of the record");
+    let other = open(&coord, "bob").await;
+    let next = coord.acquire(&other, &Ask::new(key("job:a"))).await.unwrap().remove(0);
+    assert_eq!(renew(Some(lease.fence)).await, broken);
+    assert!(renew(Some(next.fence)).await.starts_with("held by bob"), "that lease was never ann's");
+}
+
+#[tokio::test]
+async fn renewing_what_was_given_back_or_never_held_is_no_loss() {
+    let coord = coord();
+    let session = open(&coord, "ann").await;
+    let lease = coord.acquire(&session, &Ask::new(key("job:a"))).await.unwrap().remove(0);
+    coord.release(&session, &lease).await.unwrap();
+    for (name, fence) in [("job:a", Some(lease.fence)), ("job:a", None), ("job:never", None)] {
+        let renewed = coord.renew_key(&session, &key(name), fence, None).await;
+        assert!(matches!(renewed, Err(Denied::NotHeld)), "{name} {fence:?}: {renewed:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_has_ended_is_lost() {
     let coord = coord();
     let session = open(&coord, "ann").await;

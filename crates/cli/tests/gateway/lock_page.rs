@@ -70,7 +70,10 @@ fn lock_commands_do_the_same_through_a_gateway() {
     assert_eq!(listed["locks"].as_array().map(Vec::len), Some(2), "{listed}");
     let broken = remote(&served, &["lock", "break", "job:b", "--reason", "it hangs", "--yes"]);
     assert_eq!(broken["outcome"], "broken");
-    run(&served, &["lock", "renew", "job:b", "--session-file", &file]).expect(2);
+    run(&served, &["lock", "renew", "job:b", "--session-file", &file]).expect(7);
+    remote(&served, &["lock", "acquire", "job:e"]);
+    remote(&served, &["lock", "break", "job:e", "--reason", "it hangs", "--yes"]);
+    run(&served, &["lock", "renew", "job:e"]).expect(7);
 
     let bell = Path::new(env!("CARGO_BIN_EXE_bell")).display().to_string();
     let under = run(&served, &["lock", "run", "job:d", "--", "sh", "-c", &format!("{bell} lock show job:d")]);

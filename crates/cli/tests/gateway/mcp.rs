@@ -178,6 +178,8 @@ fn the_token_of_a_run_goes_on_over_a_restart_and_ends_with_the_run() {
         speaker(&served, &token, Era::Modern).outcome("renew_lock", json!({"key": "job:a"})),
         "renewed"
     );
+    served.post("/v1/locks/break", &json!({ "key": "job:a", "reason": "it hangs" })).expect(200);
+    assert_eq!(speaker(&served, &token, Era::Modern).outcome("renew_lock", json!({"key": "job:a"})), "lost");
     served.place.write("over", "");
     eventually("the run has ended", || served.place.ends() == ["completed"]);
     speaker(&served, &token, Era::Modern).send("tools/list", json!({})).refused(401, "unauthorized");
