@@ -2,7 +2,9 @@
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
+use bell_control::Who;
 use bell_coord::Denied;
+use bell_coord::audit::act;
 use bell_store::info::{FailOver, Push};
 use bell_store::{Info, Kind, Txn};
 use serde::Serialize;
@@ -64,9 +66,22 @@ async fn rehearse_raise(scene: &Scene) -> Result<u8, Refusal> {
 async fn raise_epoch(scene: &Scene) -> Result<u8, Refusal> {
     let revision = bell_locks::open::raise_epoch(scene.url()).await?;
     let message = format!("raised the epoch: fences go on above {revision}");
+    // Only now: a store that may have lost something takes no commits before.
+    if let Err(refusal) = record(scene, revision).await {
+        let why = refusal.0.message.unwrap_or_default();
+        scene.say.talk(&format!("bell: the epoch is raised, but that is not in the audit log: {why}"));
+    }
     let answer = EpochAnswer { outcome: Outcome::Written, message, revision: Some(revision) };
     let _ = scene.say.answer(&answer, || answer.message.clone());
     Ok(exit::OK)
+}
+
+/// Puts it on record, in the store that it was done to.
+async fn record(scene: &Scene, revision: u64) -> Result<(), Refusal> {
+    let who = Who::local(crate::lock::user()).recorded(None);
+    let opened = scene.open_any().await?;
+    let act = act(&who, "raise-epoch", &opened.name).because(format!("fences go on above {revision}"));
+    Ok(opened.coord.audit(act).await?)
 }
 
 fn lines(name: &str, info: &Info) -> String {

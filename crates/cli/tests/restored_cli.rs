@@ -56,6 +56,26 @@ fn a_store_that_was_brought_back_twice_grants_only_higher_fences_once_its_epoch_
 }
 
 #[test]
+fn raising_the_epoch_is_on_record_with_who_did_it_and_a_rehearsal_is_not() {
+    for place in Place::each() {
+        fence(&place, "deploy://api");
+        std::fs::create_dir_all(place.path("agents")).unwrap();
+        place.run(&["store", "raise-epoch"]).expect(0);
+        let raised = place.json(&["store", "raise-epoch", "--yes"]);
+        let acts = place.json(&["audit"])["acts"].clone();
+        let [act] = acts.as_array().unwrap().as_slice() else { panic!("{acts}") };
+        let above = format!("fences go on above {}", raised["revision"]);
+        assert_eq!(
+            (&act["act"], &act["via"], &act["reason"]),
+            (&"raise-epoch".into(), &"cli".into(), &above.into())
+        );
+        assert!(act["who"].as_str().unwrap().starts_with("uid "), "{act}");
+        assert!(act["on"].as_str().unwrap().ends_with(place.url.rsplit('/').next().unwrap()), "{act}");
+        place.run(&["audit", "verify"]).expect(0);
+    }
+}
+
+#[test]
 fn without_yes_nothing_is_done_and_a_store_that_was_brought_back_is_spoken_of() {
     let place = Place::sqlite();
     let before = fence(&place, "deploy://api");
