@@ -4,6 +4,8 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bell_api::exit;
 use bell_api::outcome::Outcome;
 use bell_locks::folder::outbox::{Cleaned, Letter, Outbox, clean, letters};
@@ -19,6 +21,9 @@ use crate::span;
 
 const DEFAULT_SILENT: Duration = Duration::from_secs(3_600);
 
+/// Bytes of all files that one JSON answer may have: it is made in memory, several times over, before the first of it is printed.
+const JSON_BYTES_MAX: u64 = 64 << 20;
+
 #[derive(Serialize)]
 struct Put {
     outcome: Outcome,
@@ -30,6 +35,31 @@ struct Put {
 struct Listed {
     outcome: Outcome,
     letters: Vec<Letter>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    outcome: Outcome,
+    letters: Vec<ShownLetter>,
+}
+
+/// A file with what is in it.
+#[derive(Serialize)]
+struct ShownLetter {
+    #[serde(flatten)]
+    letter: Letter,
+    #[serde(flatten)]
+    content: Content,
+}
+
+/// Every byte comes back as it was written, so what is no text is not bent into one.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Content {
+    /// UTF-8.
+    Text(String),
+    /// Anything else.
+    Base64(String),
 }
 
 #[derive(Serialize)]
@@ -46,7 +76,10 @@ pub(crate) fn outbox(say: &Say, command: &OutboxCommand) -> Result<u8, Refusal> 
         OutboxCommand::Path(args) => path(say, args),
         OutboxCommand::Put(args) => put(say, args),
         OutboxCommand::Ls(args) => ls(say, args),
-        OutboxCommand::Cat(args) => cat(args),
+        OutboxCommand::Cat(args) => match say.format() {
+            Format::Plain => cat(args),
+            Format::Json => cat_json(say, args),
+        },
         OutboxCommand::Clean(args) => sweep(say, args),
     }
 }
@@ -125,6 +158,36 @@ fn cat(args: &OutboxDirArgs) -> Result<u8, Refusal> {
     }
     let _ = out.flush();
     Ok(exit::OK)
+}
+
+/// The same as one object: each file with its writer and its name.
+fn cat_json(say: &Say, args: &OutboxDirArgs) -> Result<u8, Refusal> {
+    let found = letters(&args.dir)?;
+    let bytes: u64 = found.iter().map(|letter| letter.bytes).sum();
+    if bytes > JSON_BYTES_MAX {
+        return Err(Refusal::invalid(
+            format!("could not print {bytes} bytes as one JSON object: {JSON_BYTES_MAX} are the most"),
+            "Print them without --json, or list them with bell outbox ls --json and read each by its path.",
+        ));
+    }
+    let letters = found.into_iter().map(read).collect::<Result<_, _>>()?;
+    let _ = say.answer(&Shown { outcome: Outcome::Listed, letters }, String::new);
+    Ok(exit::OK)
+}
+
+fn read(letter: Letter) -> Result<ShownLetter, Refusal> {
+    let mut bytes = Vec::new();
+    open_plain(&letter.path)?.take(letter.bytes).read_to_end(&mut bytes).map_err(|error| {
+        Refusal::unavailable(
+            format!("could not read {}: {error}", letter.path.display()),
+            "Look at the file and the disk that it lies on.",
+        )
+    })?;
+    let content = match String::from_utf8(bytes) {
+        Ok(text) => Content::Text(text),
+        Err(error) => Content::Base64(STANDARD.encode(error.as_bytes())),
+    };
+    Ok(ShownLetter { letter, content })
 }
 
 fn sweep(say: &Say, args: &OutboxCleanArgs) -> Result<u8, Refusal> {

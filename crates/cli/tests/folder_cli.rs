@@ -277,6 +277,24 @@ fn outboxes_are_merged_in_order() {
 }
 
 #[test]
+fn an_outbox_as_json_is_one_object_that_keeps_every_byte() {
+    let place = Place::sqlite();
+    assert_eq!(place.json(&["outbox", "cat", "."])["letters"].as_array().map(Vec::len), Some(0));
+    for (name, content) in [("text", "zwei\nZeilen, ü".as_bytes()), ("bytes", &[0xff, 0x00, 0x41])] {
+        fs::write(place.path(name), content).unwrap();
+        place.run(&["outbox", "put", "out", name, "--writer", name]).expect(0);
+        // A step of the file system's clock.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let read = place.json(&["outbox", "cat", "out"]);
+    assert_eq!(read["outcome"], "listed");
+    let [text, bytes] = read["letters"].as_array().unwrap().as_slice() else { panic!("{read}") };
+    assert_eq!((&text["writer"], &text["bytes"]), (&"text".into(), &15.into()));
+    assert_eq!((&text["text"], text.get("base64")), (&"zwei\nZeilen, ü".into(), None));
+    assert_eq!((&bytes["base64"], bytes.get("text")), (&"/wBB".into(), None));
+}
+
+#[test]
 fn the_doctor_tries_a_folder_out() {
     let place = Place::sqlite();
     let report = place.json(&["doctor", "fs", "."]);

@@ -391,8 +391,11 @@ Examples:
   bell outbox ls /mnt/work/out --json";
 
 const OUTBOX_CAT_EXAMPLES: &str = "\
+With --json it is one object: each file with its writer and its name, its content as `text`, or as `base64` where it is no UTF-8.
+
 Examples:
-  bell outbox cat /mnt/work/out > all.jsonl";
+  bell outbox cat /mnt/work/out > all.jsonl
+  bell --json outbox cat /mnt/work/out | jq -r '.letters[].text'";
 
 const OUTBOX_CLEAN_EXAMPLES: &str = "\
 What was put out is never removed: only half-written files and empty folders are.
