@@ -24,6 +24,8 @@
 //! | [`openapi`] | what can be asked of it |
 //! | `question` | reading a query |
 
+#[cfg(test)]
+mod both_ways;
 mod control;
 mod deliveries;
 mod events;

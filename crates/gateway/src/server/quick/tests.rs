@@ -1,20 +1,15 @@
 //! The short way and the router answer alike, whatever is asked and however wrongly.
 
 use axum::Router;
-use axum::body::Body;
 use bell_coord::keys::Role;
 use bell_coord::{Coord, Session};
 use bell_core::session::{Identity, SESSION_TTL};
-use http::HeaderMap;
-use http_body_util::BodyExt;
 use serde_json::Value;
-use tower_service::Service;
 
 use super::*;
 use crate::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX, MOMENTS_MAX};
 use crate::parking::Parking;
-use crate::patience::Patience;
-use crate::serve::Peer;
+use crate::server::both_ways::{Answered, Sending, read, visit};
 use crate::server::routes::router;
 use crate::server::scene;
 
@@ -30,41 +25,9 @@ struct Scene {
     _folder: tempfile::TempDir,
 }
 
-/// A request, to be sent twice.
-#[derive(Clone, Debug)]
-struct Sending {
-    target: &'static str,
-    headers: Vec<(&'static str, String)>,
-    body: String,
-}
-
-impl Sending {
-    fn to(target: &'static str, token: &str, body: &str) -> Self {
-        let headers = vec![
-            ("host", "localhost".to_owned()),
-            ("content-type", "application/json".to_owned()),
-            ("authorization", format!("Bearer {token}")),
-        ];
-        Self { target, headers, body: body.to_owned() }
-    }
-
-    fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(given, _)| *given != name);
-        self
-    }
-
-    fn and(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.push((name, value.to_owned()));
-        self
-    }
-
-    fn made(&self) -> Request<Body> {
-        let mut request = Request::builder().method("POST").uri(self.target);
-        for (name, value) in &self.headers {
-            request = request.header(*name, value);
-        }
-        request.body(Body::from(self.body.clone())).unwrap()
-    }
+/// A request of a session or a key, to be sent both ways.
+fn sending(target: &'static str, token: &str, body: &str) -> Sending {
+    Sending::json(target, body).and("authorization", &format!("Bearer {token}"))
 }
 
 impl Scene {
@@ -80,39 +43,27 @@ impl Scene {
         self.session.token().expose()
     }
 
-    async fn by_the_router(&self, sending: &Sending) -> (u16, HeaderMap, Value) {
-        let mut request = sending.made();
-        request.extensions_mut().insert(Peer::Socket);
-        read(self.router.clone().call(request).await.unwrap()).await
+    async fn by_the_router(&self, sending: &Sending) -> Answered {
+        sending.by_the_router(self.router.clone()).await
     }
 
-    async fn by_the_short_way(&self, sending: &Sending) -> (u16, HeaderMap, Value) {
+    async fn by_the_short_way(&self, sending: &Sending) -> Answered {
         let request = sending.made();
         let act = Act::of(&request).unwrap();
-        let visit = Visit { peer: Peer::Socket, parking: None, patience: Patience::default() };
-        read(act.answer(self.server.clone(), visit, request).await).await
+        read(act.answer(self.server.clone(), visit(), request).await).await
     }
-}
-
-async fn read(response: Response) -> (u16, HeaderMap, Value) {
-    let (head, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    let mut headers = head.headers;
-    // The router writes it itself; of what the short way answers, the parser does.
-    headers.remove("content-length");
-    (head.status.as_u16(), headers, serde_json::from_slice(&body).unwrap())
 }
 
 #[tokio::test]
 async fn whatever_is_refused_is_refused_in_the_same_words() {
     let scene = Scene::new().await;
-    let right = Sending::to("/v1/locks/acquire", &scene.token(), ACQUIRE);
-    let to = |target, body: &str| Sending::to(target, &scene.token(), body);
+    let right = sending("/v1/locks/acquire", &scene.token(), ACQUIRE);
+    let to = |target, body: &str| sending(target, &scene.token(), body);
     let wrong = [
         right.clone().without("authorization"),
         right.clone().and("authorization", "Bearer x"),
-        Sending::to("/v1/locks/acquire", "nobody", ACQUIRE),
-        Sending::to("/v1/locks/acquire", &scene.key, ACQUIRE),
+        sending("/v1/locks/acquire", "nobody", ACQUIRE),
+        sending("/v1/locks/acquire", &scene.key, ACQUIRE),
         right.clone().without("host"),
         right.clone().without("host").and("host", "evil.example"),
         right.clone().and("host", "localhost"),
@@ -149,9 +100,9 @@ async fn whatever_is_done_is_answered_with_the_same_fields() {
         ("/v1/locks/renew", key, "renewed"),
         ("/v1/locks/release", key, "released"),
     ] {
-        let sending = Sending::to(target, &scene.token(), body);
-        let other = Sending::to(target, &scene.token(), &body.replace("//x", "//y").replace("r1", "r2"));
-        let (status, headers, body) = scene.by_the_short_way(&sending).await;
+        let one = sending(target, &scene.token(), body);
+        let other = sending(target, &scene.token(), &body.replace("//x", "//y").replace("r1", "r2"));
+        let (status, headers, body) = scene.by_the_short_way(&one).await;
         assert_eq!((status, body["outcome"].as_str()), (200, Some(outcome)), "{body}");
         let (other_status, other_headers, other_body) = scene.by_the_router(&other).await;
         assert_eq!((status, headers, fields(&body)), (other_status, other_headers, fields(&other_body)));
@@ -175,13 +126,13 @@ fn there_is_no_short_way_to_anything_else() {
 async fn where_too_many_have_their_moment_the_next_one_is_put_aside_at_once_and_answered_alike() {
     let scene = Scene::new().await;
     let wanting = ACQUIRE.replace("}", r#","wait_ms":60000}"#);
-    let sending = Sending::to("/v1/locks/acquire", &scene.token(), &wanting);
-    let by_itself = scene.by_the_short_way(&sending).await;
+    let waiting = sending("/v1/locks/acquire", &scene.token(), &wanting);
+    let by_itself = scene.by_the_short_way(&waiting).await;
     let waits = &scene.server.outside().waits;
     let moments: Vec<_> = std::iter::from_fn(|| waits.moment()).collect();
     assert_eq!(moments.len(), MOMENTS_MAX);
-    let (parking, request) = (Parking::default(), sending.made());
-    let visit = Visit { peer: Peer::Socket, parking: Some(parking.clone()), patience: Patience::default() };
+    let (parking, request) = (Parking::default(), waiting.made());
+    let visit = Visit { parking: Some(parking.clone()), ..visit() };
     Act::Acquire.answer(scene.server.clone(), visit, request).await;
     let mut to_come = parking.take().unwrap();
     let (status, headers, body) = read(to_come.answer().await).await;
@@ -192,8 +143,7 @@ async fn where_too_many_have_their_moment_the_next_one_is_put_aside_at_once_and_
 #[tokio::test]
 async fn a_request_takes_little_more_room_than_what_it_does() {
     let scene = Scene::new().await;
-    let visit = Visit { peer: Peer::Socket, parking: None, patience: Patience::default() };
-    let request = Sending::to("/v1/locks/acquire", &scene.token(), ACQUIRE).made();
-    let bytes = size_of_val(&Act::Acquire.answer(scene.server.clone(), visit, request));
+    let request = sending("/v1/locks/acquire", &scene.token(), ACQUIRE).made();
+    let bytes = size_of_val(&Act::Acquire.answer(scene.server.clone(), visit(), request));
     assert!(bytes <= 4_096, "{bytes}");
 }

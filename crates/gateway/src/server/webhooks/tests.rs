@@ -4,18 +4,14 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use axum::body::Body;
 use bell_core::work::agent::AgentName;
 use hmac::{Hmac, KeyInit, Mac};
-use http_body_util::BodyExt;
-use serde_json::Value;
 use sha2::Sha256;
-use tower_service::Service;
 
-use super::*;
-use crate::serve::Peer;
+use super::{BODY_BYTES_MAX, is_delivery};
+use crate::server::both_ways::{Answered, Sending, read, visit};
 use crate::server::routes::router;
-use crate::server::scene;
+use crate::server::{Server, scene};
 
 const SECRET: &str = "It's a Secret to Everybody";
 const BODY: &str = r#"{"action":"opened","issue":{"number":1,"title":"A bug"}}"#;
@@ -42,75 +38,21 @@ fn signature(body: &str) -> String {
 }
 
 /// A delivery, to be sent both ways.
-#[derive(Clone, Debug)]
-struct Sending {
-    target: &'static str,
-    headers: Vec<(&'static str, String)>,
-    body: String,
+fn delivery(id: &str, body: &str) -> Sending {
+    Sending::json("/webhooks/hub", body)
+        .and("x-github-event", "issues")
+        .and("x-github-delivery", id)
+        .and("x-hub-signature-256", &signature(body))
 }
 
-impl Sending {
-    fn new(id: &str, body: &str) -> Self {
-        let headers = vec![
-            ("host", "localhost".to_owned()),
-            ("content-type", "application/json".to_owned()),
-            ("x-github-event", "issues".to_owned()),
-            ("x-github-delivery", id.to_owned()),
-            ("x-hub-signature-256", signature(body)),
-        ];
-        Self { target: "/webhooks/hub", headers, body: body.to_owned() }
-    }
-
-    fn to(self, target: &'static str) -> Self {
-        Self { target, ..self }
-    }
-
-    fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.retain(|(given, _)| *given != name);
-        self.and(name, value)
-    }
-
-    fn and(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.push((name, value.to_owned()));
-        self
-    }
-
-    fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(given, _)| *given != name);
-        self
-    }
-
-    fn made(&self) -> http::Request<Body> {
-        let mut request = http::Request::builder().method("POST").uri(self.target);
-        for (name, value) in &self.headers {
-            request = request.header(*name, value);
-        }
-        request.body(Body::from(self.body.clone())).unwrap()
-    }
-
-    async fn by_the_router(&self, server: &Server) -> Answered {
-        let mut request = self.made();
-        request.extensions_mut().insert(Peer::Socket);
-        read(router(server.clone()).call(request).await.unwrap()).await
-    }
-
-    async fn by_the_short_way(&self, server: &Server) -> Answered {
-        let request = self.made();
-        assert!(is_delivery(&request), "{self:?}");
-        let visit = Visit { peer: Peer::Socket, parking: None, patience: Patience::default() };
-        read(by_the_short_way(server.clone(), visit, request).await).await
-    }
+async fn by_the_router(sending: &Sending, server: &Server) -> Answered {
+    sending.by_the_router(router(server.clone())).await
 }
 
-type Answered = (u16, HeaderMap, Value);
-
-async fn read(response: Response) -> Answered {
-    let (head, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    let mut headers = head.headers;
-    // The router writes it itself; of what the short way answers, the parser does.
-    headers.remove("content-length");
-    (head.status.as_u16(), headers, serde_json::from_slice(&body).unwrap_or_default())
+async fn by_the_short_way(sending: &Sending, server: &Server) -> Answered {
+    let request = sending.made();
+    assert!(is_delivery(&request), "{sending:?}");
+    read(super::by_the_short_way(server.clone(), visit(), request).await).await
 }
 
 #[tokio::test]
@@ -118,7 +60,7 @@ async fn whatever_is_refused_is_refused_in_the_same_words() {
     let folder = tempfile::tempdir().unwrap();
     project(folder.path());
     let (server, coord) = scene::server(folder.path());
-    let right = || Sending::new("d-1", BODY);
+    let right = || delivery("d-1", BODY);
     let wrong = [
         right().without("host"),
         right().with("host", "evil.example"),
@@ -134,12 +76,13 @@ async fn whatever_is_refused_is_refused_in_the_same_words() {
         right().and("x-hub-signature-256", &signature(BODY)),
         right().without("x-github-event"),
         right().with("x-github-delivery", "a b"),
-        Sending::new("d-2", "no json"),
-        Sending::new("d-3", ""),
-        Sending::new("d-4", &"x".repeat(BODY_BYTES_MAX + 1)),
+        delivery("d-2", "no json"),
+        delivery("d-3", ""),
+        delivery("d-4", &"x".repeat(BODY_BYTES_MAX + 1)),
     ];
     for sending in wrong {
-        let (router, short) = (sending.by_the_router(&server).await, sending.by_the_short_way(&server).await);
+        let (router, short) =
+            (by_the_router(&sending, &server).await, by_the_short_way(&sending, &server).await);
         assert_eq!(router, short, "{:?} {:?}", sending.target, sending.headers);
         assert!(router.0 >= 400, "{router:?}");
     }
@@ -155,14 +98,14 @@ async fn whatever_is_taken_is_taken_in_the_same_words_and_once() {
     let long = format!(r#"{{"action":"opened","issue":{{"number":1,"body":"{}"}}}}"#, "x".repeat(300 << 10));
     for (number, body) in [BODY, r#"{"action":"closed"}"#, &long].into_iter().enumerate() {
         let names = [format!("by-router-{number}"), format!("by-short-{number}")];
-        let [by_router, by_short] = names.each_ref().map(|name| Sending::new(name, body));
+        let [by_router, by_short] = names.each_ref().map(|name| delivery(name, body));
         let (router, short) =
-            (by_router.by_the_router(&server).await, by_short.by_the_short_way(&server).await);
+            (by_the_router(&by_router, &server).await, by_the_short_way(&by_short, &server).await);
         assert_eq!((router.0, short.0), (202, 202), "{short:?}");
         assert_eq!(router.1, short.1);
         assert_eq!((&router.2["verdict"], &short.2["verdict"]), (&"queued".into(), &"queued".into()));
         let (router, short) =
-            (by_short.by_the_router(&server).await, by_router.by_the_short_way(&server).await);
+            (by_the_router(&by_short, &server).await, by_the_short_way(&by_router, &server).await);
         assert_eq!((&router.2["verdict"], &short.2["verdict"]), (&"duplicate".into(), &"duplicate".into()));
     }
     let agent: AgentName = "a".parse().unwrap();
