@@ -97,7 +97,7 @@ fn a_login_lasts_until_somebody_logs_out() {
     let cookie = log_in(&served, &served.key);
     let with = |path: &str| served.ask("GET", path, &[HTML, ("Cookie", &cookie)], b"");
     let home = String::from_utf8(with("/").expect(200).body).unwrap();
-    assert!(home.contains("You are login local") && home.contains("Log out"), "{home}");
+    assert!(home.contains("You are logged in with the key local.") && home.contains("Log out"), "{home}");
     with("/v1/status").expect(200);
     let origin = format!("http://{}", served.address);
     let out = served.ask("POST", "/logout", &[("Cookie", &cookie), ("Origin", &origin)], b"").expect(303);

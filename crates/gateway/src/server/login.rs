@@ -121,12 +121,15 @@ fn cookie(value: &str, seconds: u64, channel: Channel) -> Result<HeaderValue, Re
 }
 
 async fn home(State(server): State<Server>, Extension(caller): Extension<Caller>) -> Response {
-    let agents = server.control().loaded().agents.len();
-    let who = escaped(&caller.who().words(None).unwrap_or_default());
+    let who = greeting(&caller.who());
+    let agents = match server.control().loaded().agents.len() {
+        1 => "one agent".to_owned(),
+        count => format!("{count} agents"),
+    };
     page(
         StatusCode::OK,
         &format!(
-            "<h1>Bellwether</h1>\n<p>You are {who}. This project has {agents} agents.</p>\n<ul>\n\
+            "<h1>Bellwether</h1>\n<p>{who} This project has {agents}.</p>\n<ul>\n\
              <li><a href=\"/v1/status\">/v1/status</a>: what runs and what waits</li>\n\
              <li><a href=\"/v1/agents\">/v1/agents</a>: the agents</li>\n\
              <li><a href=\"/v1/locks\">/v1/locks</a>: who holds what</li>\n\
@@ -135,6 +138,16 @@ async fn home(State(server): State<Server>, Extension(caller): Extension<Caller>
              <form method=\"post\" action=\"/logout\"><button>Log out</button></form>"
         ),
     )
+}
+
+/// Who looks at the page, as a sentence.
+fn greeting(who: &Who) -> String {
+    let name = escaped(&who.name);
+    match who.via {
+        Via::Login => format!("You are logged in with the key {name}."),
+        Via::Key => format!("You ask with the key {name}."),
+        Via::Local => format!("You are {name}."),
+    }
 }
 
 async fn style() -> Response {
@@ -227,6 +240,13 @@ mod tests {
         let plain = cookie("x", 9, Channel::Plain).unwrap();
         assert_eq!(plain, "bell_session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Strict");
         assert!(cookie("x", 9, Channel::Encrypted).unwrap().to_str().unwrap().ends_with("; Secure"));
+    }
+
+    #[test]
+    fn whoever_looks_is_told_by_which_key_they_are_known() {
+        let who = Who { via: Via::Login, ..Who::key("lap<top") };
+        assert_eq!(greeting(&who), "You are logged in with the key lap&lt;top.");
+        assert_eq!(greeting(&Who::key("laptop")), "You ask with the key laptop.");
     }
 
     #[test]
