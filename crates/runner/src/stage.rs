@@ -47,6 +47,12 @@ pub(crate) struct Stage {
     pub(crate) landlock: Option<Landlock>,
 }
 
+/// Whether agents can be held to [`Landlock`] rules here. The kernel itself is asked, as it is for each of them: the list of
+/// its security modules is a file that many machines, containers among them, do not show.
+pub fn has_landlock() -> bool {
+    sandbox::is_supported()
+}
+
 /// What the next program reads.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {

@@ -115,12 +115,10 @@ fn cgroups(loaded: &Loaded, seen: &Machine) -> Finding {
 }
 
 fn landlock(seen: &Machine) -> Finding {
-    match seen.landlock {
-        Some(true) => finding(Level::Ok, "landlock", "the kernel can limit what agents touch (`paths`)"),
-        Some(false) => {
-            finding(Level::Note, "landlock", "this kernel can't limit what agents touch (`paths`)")
-        }
-        None => finding(Level::Note, "landlock", "the kernel does not say whether it has landlock"),
+    if seen.landlock {
+        finding(Level::Ok, "landlock", "the kernel can limit what agents touch (`paths`)")
+    } else {
+        finding(Level::Note, "landlock", "this kernel can't limit what agents touch (`paths`)")
     }
 }
 
@@ -212,7 +210,7 @@ fn needs(agent: &Agent, seen: &Machine) -> Vec<Finding> {
     if settings.worktree.is_some() && !seen.has_program("git") {
         broken("git", format!("{name} wants a worktree for each run, and there is no git"), "Install git.");
     }
-    if settings.paths.is_some() && seen.landlock == Some(false) {
+    if settings.paths.is_some() && !seen.landlock {
         let what = format!("{name} limits its paths, and this kernel has no landlock: it can't be started");
         broken(
             "landlock",
@@ -256,7 +254,7 @@ mod tests {
             free_bytes: Some(SCARCE_BYTES),
             ahead_ms: Some(0),
             ground: Ground::Open { group: "/g".into(), controllers: vec!["memory".into(), "pids".into()] },
-            landlock: Some(true),
+            landlock: true,
             user_namespaces: true,
             is_root: false,
             watches: Some(1_000),
@@ -292,7 +290,7 @@ mod tests {
             open_secrets: vec![("KEY".to_owned(), 0o644)],
             free_bytes: Some(1),
             ground: Ground::Missing,
-            landlock: Some(false),
+            landlock: false,
             watches: Some(1),
             open_files: Some(1),
             ..machine()
@@ -315,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_an_agent_needs_and_does_not_find_is_broken_and_for_others_it_does_not_matter() {
-        let poor = Machine { landlock: Some(false), user_namespaces: false, ..machine() };
+        let poor = Machine { landlock: false, user_namespaces: false, ..machine() };
         assert_eq!(worst("", &poor), Level::Note);
         for settings in [
             "run = \"claude\"",

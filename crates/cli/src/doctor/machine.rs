@@ -8,6 +8,7 @@ use bell_project::problem::Problem;
 use bell_project::secret::SECRETS_FOLDER;
 use bell_runner::cgroup::{Ground, ground};
 use bell_runner::presets::Presets;
+use bell_runner::stage::has_landlock;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::Project;
@@ -28,8 +29,8 @@ pub(super) struct Machine {
     pub(super) ahead_ms: Option<i64>,
     /// Control groups.
     pub(super) ground: Ground,
-    /// Whether the kernel has landlock; None if it does not say.
-    pub(super) landlock: Option<bool>,
+    /// Whether the kernel has landlock.
+    pub(super) landlock: bool,
     /// Whether the kernel lets users make user namespaces.
     pub(super) user_namespaces: bool,
     /// Whether this user is root.
@@ -72,7 +73,7 @@ pub(super) fn look(project: &Project, ahead_ms: Option<i64>) -> Result<Machine, 
         free_bytes: here.map(|figures| figures.f_bavail.saturating_mul(figures.f_frsize)),
         ahead_ms,
         ground: ground(),
-        landlock: fs::read_to_string("/sys/kernel/security/lsm").ok().map(|list| list.contains("landlock")),
+        landlock: has_landlock(),
         user_namespaces: number("/proc/sys/user/max_user_namespaces").is_some_and(|count| count > 0),
         is_root: geteuid().is_root(),
         watches: number("/proc/sys/fs/inotify/max_user_watches"),

@@ -31,6 +31,14 @@ fn a_project_is_looked_at_where_it_is_and_by_its_name() {
 }
 
 #[test]
+fn the_kernel_itself_is_asked_whether_it_has_landlock() {
+    let place = Place::sqlite();
+    place.agent("worker", "true", "");
+    let expected = if bell_runner::stage::has_landlock() { "ok" } else { "note" };
+    assert_eq!(levels(&place.json(&["doctor"]), "landlock"), [expected]);
+}
+
+#[test]
 fn what_is_open_to_others_is_unsafe_and_says_the_command_that_mends_it() {
     let place = Place::sqlite();
     place.agent("worker", "true", "");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use crate::error::{Error, Kind, Result};
@@ -45,17 +45,7 @@ const ABI_WANTED: ABI = ABI::V6;
 
 /// Opens every path as whoever this process still is.
 pub(super) fn prepare(rules: &Landlock) -> Result<RulesetCreated> {
-    let mut set = Ruleset::default()
-        // A kernel that knows no landlock at all must not run an agent that counts on it.
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V1))
-        .and_then(|set| {
-            set.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(ABI_WANTED))
-        })
-        // An agent that can signal its supervisor could end it.
-        .and_then(|set| set.scope(Scope::Signal))
-        .and_then(Ruleset::create)
-        .map_err(unsupported)?;
+    let mut set = nothing_allowed().map_err(unsupported)?;
     let read = AccessFs::from_read(ABI_WANTED);
     let write = AccessFs::from_all(ABI_WANTED);
     for (paths, access) in [(&rules.read, read), (&rules.write, write)] {
@@ -71,6 +61,24 @@ pub(super) fn prepare(rules: &Landlock) -> Result<RulesetCreated> {
         }
     }
     Ok(set)
+}
+
+/// Whether the kernel takes rules at all. It holds nobody to them.
+pub(super) fn is_supported() -> bool {
+    nothing_allowed().is_ok()
+}
+
+/// Rules that deny everything.
+fn nothing_allowed() -> std::result::Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        // A kernel that knows no landlock at all must not run an agent that counts on it.
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI_WANTED))?
+        // An agent that can signal its supervisor could end it.
+        .scope(Scope::Signal)?
+        .create()
 }
 
 /// Holds for this process and whatever it becomes or starts, for ever.
