@@ -41,7 +41,9 @@ class Locks(unittest.TestCase):
             with self.assertRaises(LockBusy) as busy:
                 self.other.acquire(key, wait=0)
             self.assertEqual(busy.exception.outcome, "busy")
-            self.assertTrue(busy.exception.message and busy.exception.hint)
+            self.assertTrue(busy.exception.message)
+            self.assertIn("wait=SECONDS", busy.exception.hint)
+            self.assertNotIn("--", busy.exception.hint, "a flag of the command is none of Python's")
             self.assertEqual((busy.exception.holder or {})["pid"], os.getpid())
         self.assertFalse(self.client.show(key).is_held)
 

@@ -155,12 +155,18 @@ _KINDS: tuple[type[BellError], ...] = (
 )
 _BY_OUTCOME: Mapping[str, type[BellError]] = {kind.outcome: kind for kind in _KINDS}
 
+#: Hints of the service name flags of its command; here they are parameters.
+_PARAMETERS: Mapping[str, str] = {"--wait": "wait=SECONDS"}
+
 
 def refusal(answer: Mapping[str, Any]) -> BellError:
     """The error that a refusal of the service is. A word that is newer than this library is a plain ``BellError``."""
     outcome = str(answer.get("outcome"))
     message = str(answer.get("message") or f"it was refused: {outcome}")
-    error = _BY_OUTCOME.get(outcome, BellError)(message, str(answer.get("hint") or ""), answer)
+    hint = str(answer.get("hint") or "")
+    for flag, parameter in _PARAMETERS.items():
+        hint = hint.replace(flag, parameter)
+    error = _BY_OUTCOME.get(outcome, BellError)(message, hint, answer)
     if outcome not in _BY_OUTCOME:
         error.outcome = outcome
     return error
