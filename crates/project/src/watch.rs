@@ -3,7 +3,7 @@
 //! The kernel tells about changes in the project's folder, in `agents/` and in each folder that is or may become
 //! an agent; nothing deeper, so a large tree beside them costs nothing. File systems that tell nothing
 //! (NFS and its like), and machines that have run out of watches, are looked at every few seconds instead, the less
-//! often the more there is to look at.
+//! often the more there is to look at. A machine that has run out is asked again now and then.
 //!
 //! Changes are gathered until they pause, loaded, and handed on if something is different. A thread of its own
 //! does this; it ends when the [`Watch`] is dropped.
@@ -12,6 +12,7 @@ mod looking;
 mod places;
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +31,14 @@ const PAUSES_MAX: u32 = 5;
 /// How often a file system that tells nothing is looked at, at the most.
 pub const POLL_EVERY: Duration = Duration::from_secs(2);
 
+/// How much later a machine that had no watch left is asked again. Programs that end give theirs back, and to ask costs about
+/// what a look costs.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// Together they stay within the second that a change may take to show.
 const _: () = assert!(PAUSE.as_millis() * (PAUSES_MAX as u128) <= 200);
+/// Most of what is done is looking, not asking.
+const _: () = assert!(ASK_AGAIN_AFTER.as_millis() >= 10 * POLL_EVERY.as_millis());
 
 /// A project that is loaded again.
 #[derive(Clone, Debug)]
@@ -45,7 +52,7 @@ pub struct Change {
 /// How changes are noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// By the kernel where it can, else by looking every [`POLL_EVERY`].
+    /// By the kernel where it can, else by looking every [`POLL_EVERY`] until it can.
     Automatic,
     /// By looking this often, or less often where it costs too much.
     Polling(Duration),
@@ -101,22 +108,21 @@ impl Watch {
             Notice::Automatic if !is_told_of_changes(&folder) => Notice::Polling(POLL_EVERY),
             notice => notice,
         };
-        let nudge = Nudge { wake: wake.clone(), waiting: Arc::default() };
+        let make_places: Option<MakePlaces> = (notice == Notice::Automatic).then_some(Places::new);
+        let nudge = Nudge { wake, waiting: Arc::default() };
         let watcher = Watcher {
             folder,
             last: first,
             notice,
+            make_places,
+            rested: Duration::ZERO,
             is_over: Arc::clone(&is_over),
             woken,
             nudge: nudge.clone(),
             on_change,
         };
-        let places = match notice {
-            Notice::Automatic => Places::new(watcher.folder.path(), wake),
-            Notice::Polling(_) => None,
-        };
         let thread =
-            std::thread::Builder::new().name("bell-watch".to_owned()).spawn(move || watcher.run(places))?;
+            std::thread::Builder::new().name("bell-watch".to_owned()).spawn(move || watcher.run())?;
         Ok(Self { is_over, nudge, thread: Some(thread) })
     }
 
@@ -138,10 +144,18 @@ impl Drop for Watch {
     }
 }
 
+/// Has the kernel tell of changes below a path; none if it can't now.
+type MakePlaces = fn(&Path, SyncSender<()>) -> Option<Places>;
+
 struct Watcher<F> {
     folder: Folder,
     last: Arc<Loaded>,
+    /// How changes are noticed at present.
     notice: Notice,
+    /// None if the kernel is not to be asked at all.
+    make_places: Option<MakePlaces>,
+    /// How long it was rested between looks since the kernel was asked.
+    rested: Duration,
     is_over: Arc<AtomicBool>,
     woken: Receiver<()>,
     nudge: Nudge,
@@ -149,7 +163,8 @@ struct Watcher<F> {
 }
 
 impl<F: FnMut(Change)> Watcher<F> {
-    fn run(mut self, mut places: Option<Places>) {
+    fn run(mut self) {
+        let mut places = self.places();
         if self.notice == Notice::Automatic && places.is_none() {
             self.poll_from_now_on("no watch could be made");
         }
@@ -157,8 +172,11 @@ impl<F: FnMut(Change)> Watcher<F> {
         loop {
             // Places first: what changes after it is told, and what changed before it is loaded.
             self.keep_places(&mut places);
-            if matches!(self.notice, Notice::Polling(_)) {
-                looker.get_or_insert_with(|| Looker::new(&self.folder));
+            match self.notice {
+                Notice::Automatic => looker = None,
+                Notice::Polling(_) => {
+                    looker.get_or_insert_with(|| Looker::new(&self.folder));
+                }
             }
             // Taken before reading: who comes later gets a reading of its own.
             let waiting = self.nudge.take();
@@ -167,22 +185,23 @@ impl<F: FnMut(Change)> Watcher<F> {
                 // Whoever has given up is not told.
                 let _ = waiting.send(());
             }
-            if !self.wait(looker.as_mut()) {
+            if !self.wait(&mut places, looker.as_mut()) {
                 return;
             }
         }
     }
 
     /// Waits for a change, and for it to settle. Answers whether to go on.
-    fn wait(&self, looker: Option<&mut Looker>) -> bool {
-        let is_over = || self.is_over.load(Ordering::Acquire);
+    fn wait(&mut self, places: &mut Option<Places>, looker: Option<&mut Looker>) -> bool {
         match (self.notice, looker) {
             (Notice::Polling(every), Some(looker)) => loop {
-                let woken = self.woken.recv_timeout(looker.rest(every));
-                if is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
+                let rest = looker.rest(every);
+                let woken = self.woken.recv_timeout(rest);
+                if self.is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
                     return false;
                 }
-                if looker.has_changed(&self.folder) || self.nudge.is_wanted() {
+                self.rested += rest;
+                if looker.has_changed(&self.folder) || self.nudge.is_wanted() || self.is_told_again(places) {
                     break;
                 }
             },
@@ -193,11 +212,19 @@ impl<F: FnMut(Change)> Watcher<F> {
             }
         }
         for _ in 0..PAUSES_MAX {
-            if is_over() || self.woken.recv_timeout(PAUSE).is_err() {
+            if self.is_over() || self.woken.recv_timeout(PAUSE).is_err() {
                 break;
             }
         }
-        !is_over()
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    fn places(&self) -> Option<Places> {
+        self.make_places.and_then(|make| make(self.folder.path(), self.nudge.wake.clone()))
     }
 
     fn keep_places(&mut self, places: &mut Option<Places>) {
@@ -208,9 +235,28 @@ impl<F: FnMut(Change)> Watcher<F> {
         }
     }
 
+    /// Asks the kernel again if it is time to. Answers whether it tells of changes from now on.
+    fn is_told_again(&mut self, places: &mut Option<Places>) -> bool {
+        if self.rested < ASK_AGAIN_AFTER {
+            return false;
+        }
+        self.rested = Duration::ZERO;
+        // With all of its folders, before anything is given up: a machine may have an instance left and no watches.
+        let Some(again) =
+            self.places().and_then(|mut again| again.keep(&self.folder).is_ok().then_some(again))
+        else {
+            return false;
+        };
+        tracing::info!("changes are told by the kernel again");
+        *places = Some(again);
+        self.notice = Notice::Automatic;
+        true
+    }
+
     fn poll_from_now_on(&mut self, why: &str) {
         tracing::warn!(why, every_ms = POLL_EVERY.as_millis(), "changes are looked for from now on");
         self.notice = Notice::Polling(POLL_EVERY);
+        self.rested = Duration::ZERO;
     }
 
     fn load(&mut self) {
@@ -221,5 +267,62 @@ impl<F: FnMut(Change)> Watcher<F> {
         }
         self.last = Arc::new(loaded);
         (self.on_change)(Change { loaded: Arc::clone(&self.last), diff });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine without a watch left.
+    const NONE_LEFT: Option<MakePlaces> = Some(|_, _| None);
+    /// Long enough for a machine under any load: only a test that fails waits this long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// One that had to look.
+    fn looking(make_places: Option<MakePlaces>) -> (tempfile::TempDir, Watcher<impl FnMut(Change)>) {
+        let project = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(project.path().join("agents/a")).unwrap();
+        let folder = Folder::open(project.path()).unwrap();
+        let (wake, woken) = sync_channel(1);
+        let watcher = Watcher {
+            last: Arc::new(Loaded::load(&folder)),
+            folder,
+            notice: Notice::Polling(POLL_EVERY),
+            make_places,
+            rested: Duration::ZERO,
+            is_over: Arc::default(),
+            woken,
+            nudge: Nudge { wake, waiting: Arc::default() },
+            on_change: |_| {},
+        };
+        (project, watcher)
+    }
+
+    #[test]
+    fn a_machine_that_had_no_watch_left_is_asked_again_after_a_while_and_tells_from_then_on() {
+        let (project, mut watcher) = looking(NONE_LEFT);
+        let mut places = None;
+        watcher.rested = ASK_AGAIN_AFTER;
+        assert!(!watcher.is_told_again(&mut places), "there is still none");
+        watcher.make_places = Some(Places::new);
+        assert!(!watcher.is_told_again(&mut places), "it was asked a moment ago");
+
+        watcher.rested = ASK_AGAIN_AFTER - POLL_EVERY;
+        let mut looker = Looker::new(&watcher.folder);
+        // Somebody wakes it, so that the test need not rest.
+        watcher.nudge.wake.try_send(()).unwrap();
+        assert!(watcher.wait(&mut places, Some(&mut looker)), "it goes on");
+        assert_eq!(watcher.notice, Notice::Automatic);
+        std::fs::write(project.path().join("agents/a/SKILL.md"), "new").unwrap();
+        watcher.woken.recv_timeout(PATIENCE).unwrap();
+    }
+
+    #[test]
+    fn where_looking_was_chosen_nobody_is_asked() {
+        let (_project, mut watcher) = looking(None);
+        watcher.rested = ASK_AGAIN_AFTER;
+        assert!(!watcher.is_told_again(&mut None));
+        assert_eq!(watcher.notice, Notice::Polling(POLL_EVERY));
     }
 }
