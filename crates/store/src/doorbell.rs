@@ -11,7 +11,7 @@
 //! | `live/<session>` | see [`crate::presence`] |
 //!
 //! Where the kernel can't tell (a network file system, no inotify instance left) the files are looked at
-//! again and again; [`Doorbell::push`] says so.
+//! again and again; [`Doorbell::push`] says so. A kernel that had no instance left is asked for one now and then.
 
 mod bell;
 mod ears;
@@ -31,12 +31,18 @@ use crate::presence::{KernelLocks, unusable};
 
 use bell::Bell;
 use ears::Ears;
-use eyes::Eyes;
+use eyes::{Asking, Eyes};
 use stop::Stop;
 
 /// How often the files are looked at where the kernel can't tell. A waiter notices a free lock this
 /// much later at the worst; four looks a second cost nothing.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Looks after which a kernel that had no inotify instance left is asked again: every minute. Programs that end give theirs
+/// back, and asking costs less than a look.
+const LOOKS_BETWEEN_ASKING: u32 = 240;
+
+const _: () = assert!(LOOKS_BETWEEN_ASKING as u128 * POLL_INTERVAL.as_millis() == 60_000);
 
 /// What was heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,15 +74,23 @@ impl Doorbell {
     /// If the folder or the bell can't be created, or the system has no thread to give.
     pub fn open(folder: &Path, on_ring: impl Fn(Ring) + Send + Sync + 'static) -> Result<Self> {
         let place = Place::open(folder)?;
-        let heard = match mount::network(folder) {
-            Ok(None) => Ears::open(&place).map_err(|error| error.to_string()),
-            Ok(Some(kind)) => Err(format!("no file events on {kind}")),
-            Err(error) => Err(error.to_string()),
+        let warn = |reason: String| {
+            tracing::warn!(folder = %folder.display(), reason, "changes are looked for, not pushed");
         };
-        match heard {
-            Ok(ears) => place.listen(Push::Push, move |stop| ears.listen(stop, &on_ring)),
-            Err(reason) => {
-                tracing::warn!(folder = %folder.display(), reason, "changes are looked for, not pushed");
+        match mount::network(folder) {
+            Ok(None) => match Ears::open(&place) {
+                Ok(ears) => place.listen(Push::Push, move |stop| ears.listen(stop, &on_ring)),
+                Err(error) => {
+                    warn(error.to_string());
+                    place.look_for_now(on_ring)
+                }
+            },
+            Ok(Some(kind)) => {
+                warn(format!("no file events on {kind}"));
+                place.look(POLL_INTERVAL, on_ring)
+            }
+            Err(error) => {
+                warn(error.to_string());
                 place.look(POLL_INTERVAL, on_ring)
             }
         }
@@ -106,7 +120,7 @@ impl Doorbell {
         }
     }
 
-    /// How rings arrive.
+    /// How rings arrive, at the worst: one that looks may be told sooner later on.
     pub fn push(&self) -> Push {
         self.push
     }
@@ -129,6 +143,7 @@ impl fmt::Debug for Doorbell {
 }
 
 /// A folder with this process's bell in it, before anybody listens.
+#[derive(Clone)]
 struct Place {
     bell: Arc<Bell>,
     presence: Arc<KernelLocks>,
@@ -139,6 +154,19 @@ impl Place {
         let presence = Arc::new(KernelLocks::open(folder)?);
         let bell = Bell::hang(folder).map_err(|error| unusable(folder, error))?;
         Ok(Self { bell: Arc::new(bell), presence })
+    }
+
+    /// Looks, until the kernel can tell.
+    fn look_for_now(self, on_ring: impl Fn(Ring) + Send + Sync + 'static) -> Result<Doorbell> {
+        let interval_ms = u64::try_from(POLL_INTERVAL.as_millis()).unwrap_or(u64::MAX);
+        let (eyes, place) = (Eyes::open(&self), self.clone());
+        self.listen(Push::Poll { interval_ms }, move |stop| {
+            let ask = Asking { looks_between: LOOKS_BETWEEN_ASKING, ask: &|| Ears::open(&place) };
+            if let Some(ears) = eyes.look_until_told(stop, POLL_INTERVAL, &on_ring, ask) {
+                tracing::info!(folder = %place.bell.folder().display(), "changes are pushed again");
+                ears.listen(stop, &on_ring);
+            }
+        })
     }
 
     fn look(self, interval: Duration, on_ring: impl Fn(Ring) + Send + Sync + 'static) -> Result<Doorbell> {

@@ -59,6 +59,12 @@ impl Ears {
         Ok(Self { inotify, bells, live, bell, presence, leaving: BTreeMap::new() })
     }
 
+    /// These may be leaving: their files may have been closed just before anybody listened, with the locks still seen held.
+    pub(super) fn expecting(mut self, sessions: impl Iterator<Item = String>) -> Self {
+        self.leaving.extend(sessions.map(|session| (session, 0)));
+        self
+    }
+
     pub(super) fn listen(mut self, stop: &Stop, on_ring: &dyn Fn(Ring)) {
         if let Err(error) = self.try_listen(stop, on_ring) {
             tracing::error!(%error, "this process no longer hears of changes by others; start it again");
