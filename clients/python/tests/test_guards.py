@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 import subprocess
@@ -10,8 +11,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
-from bellwether import Stale, guards
+from bellwether import Stale, TimedOut, guards
 
 from .support import BELL, ROOT, environment
 
@@ -47,6 +49,16 @@ class Files(unittest.TestCase):
         with self.assertRaises(Stale):
             guards.write(self.path, 7, "stale")
         self.assertEqual((self.path.read_text(), guards.highest(self.path)), ("of bell", 8))
+
+    def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(self) -> None:
+        guards.write(self.path, 1, "before")
+        with self.path.with_name(".report.txt.fence").open() as stopped:
+            fcntl.flock(stopped, fcntl.LOCK_EX)
+            with mock.patch.object(guards, "_WRITER_WITHIN", 0.01), self.assertRaises(TimedOut) as late:
+                guards.write(self.path, 2, "late")
+        self.assertIn("fuser -v", late.exception.hint)
+        self.assertEqual((self.path.read_text(), guards.highest(self.path)), ("before", 1))
+        guards.write(self.path, 2, "after")
 
     def test_a_damaged_file_of_fences_is_refused_rather_than_taken_for_none(self) -> None:
         self.path.with_name(".report.txt.fence").write_text("garbage")

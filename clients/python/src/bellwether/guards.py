@@ -11,14 +11,22 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from .errors import Stale
+from . import clock
+from .errors import Stale, TimedOut
 
 __all__ = ["POSTGRES_CHECK", "POSTGRES_SET_UP", "headers", "highest", "sqlite", "write"]
+
+#: How long another writer of the same file is waited for, in seconds, as ``bell fence write`` does. It writes one
+#: content and makes it durable; whoever takes longer is stopped.
+_WRITER_WITHIN = 30.0
+#: The first and the longest pause between two tries, in seconds.
+_PAUSES = (0.000_02, 0.002)
 
 #: The highest fence that SQLite's numbers can hold.
 _SQLITE_MAX = 2**63 - 1
@@ -57,15 +65,17 @@ def headers(fence: int) -> dict[str, str]:
 def write(path: str | os.PathLike[str], fence: int, content: bytes | str) -> None:
     """Replaces the content of a file, whole and durably, if no later fence was seen there; else ``Stale``.
 
-    The fence is kept in ``.NAME.fence`` beside it, where ``bell fence write`` keeps it too.
+    The fence is kept in ``.NAME.fence`` beside it, where ``bell fence write`` keeps it too. Another writer is waited
+    for half a minute; ``TimedOut`` if it does not end, and then nothing is written.
     """
     place = Path(path)
     if not place.name or place.is_dir():
         raise IsADirectoryError(f"{place} is not the path of a file")
     data = content.encode() if isinstance(content, str) else content
-    guard = _open(_beside(place, ".fence"), os.O_RDWR, 0o600)
+    beside = _beside(place, ".fence")
+    guard = _open(beside, os.O_RDWR, 0o600)
     try:
-        fcntl.flock(guard, fcntl.LOCK_EX)
+        _lock(guard, beside)
         # The fence first: a crash in between leaves the old content with the new fence, and the write can be repeated.
         _raise_fence(guard, fence)
         _replace(place, data)
@@ -113,6 +123,20 @@ def _open(path: Path, access: int, mode: int) -> int:
     return os.open(path, access | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
+def _lock(guard: int, path: Path) -> None:
+    # Asked for again and again: a wait in the kernel has no end if the holder is stopped.
+    until = clock.now() + _WRITER_WITHIN
+    pause, longest = _PAUSES
+    while True:
+        try:
+            return fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.now() >= until:
+                raise _timed_out(path) from None
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+
 def _raise_fence(guard: int, fence: int) -> None:
     seen = _read(os.pread(guard, 64, 0))
     if seen is not None and seen > fence:
@@ -148,6 +172,15 @@ def _replace(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _timed_out(path: Path) -> TimedOut:
+    return TimedOut(
+        f"could not write: another process has kept {path} locked for {_WRITER_WITHIN:g} s; nothing was written",
+        f"Look for a stopped process with fuser -v {path}, and let it go on or end it; "
+        "then write again with the same fence.",
+        {"outcome": "timed_out"},
+    )
 
 
 def _stale(given: int, seen: int) -> Stale:
