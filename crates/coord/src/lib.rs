@@ -24,6 +24,7 @@
 //! | [`outside`] | sessions of programs that are served from here |
 //! | [`sweep`] | clearing away what dead sessions left |
 //! | [`tally`] | what this process has seen of its locks, counted |
+//! | [`told`] | a state that others are told of when it changes |
 //! | [`work`] | jobs and runs: accept, fire, claim, finish, look |
 //! | [`denied`] | the ways to be refused |
 
@@ -44,6 +45,7 @@ pub mod session;
 pub mod space;
 pub mod sweep;
 pub mod tally;
+pub mod told;
 mod transact;
 mod turns;
 pub mod waiting;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::acquire::{
-    self, Acquire, Acquired, Busy, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
+    self, Acquire, Acquired, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
 };
 use bell_core::deadlock::refused_afterwards;
 use bell_core::end;
@@ -129,8 +129,8 @@ pub struct Broken {
 /// What comes of asking once.
 enum Asked {
     Granted(Vec<Lease>),
-    /// It is in the queue, behind these.
-    Queued(Box<Busy>),
+    /// It is in the queue.
+    Queued,
     /// What stood in the way has changed.
     Again,
 }
@@ -214,10 +214,10 @@ impl Coord {
             // In a box, as whatever else it takes to decide: whoever waits afterwards is not to keep room for it.
             match Box::pin(self.ask_once(owner, command)).await? {
                 Asked::Granted(leases) => return Ok(leases),
-                Asked::Queued(busy) => {
+                Asked::Queued => {
                     // Its session has been stored. If it ends now, nothing may bring it back.
                     command.new_session = None;
-                    if let Some(leases) = self.wait_for_turn(owner, command, give_up, busy).await? {
+                    if let Some(leases) = self.wait_for_turn(owner, command, give_up).await? {
                         return Ok(leases);
                     }
                 }
@@ -240,13 +240,13 @@ impl Coord {
         match done.answer {
             Acquired::Granted(ref leases) => Ok(Asked::Granted(self.grants(&done, leases))),
             Acquired::Busy(busy) => Err(Denied::Busy(Box::new(busy))),
-            Acquired::Queued(busy) => {
+            Acquired::Queued(_) => {
                 // What is needed of it now is read again.
                 drop(done.loaded);
                 if done.partial {
                     self.leave_if_refused(owner, command).await?;
                 }
-                Ok(Asked::Queued(Box::new(busy)))
+                Ok(Asked::Queued)
             }
             Acquired::Deadlock(_) => self.confirm_deadlock(command, done.loaded).await,
             Acquired::SessionEnded => {

@@ -11,13 +11,13 @@ use bell_core::time::Version;
 use bell_store::Watch;
 use bell_store::clock::boottime;
 use bell_store::presence::Attendance;
-use tokio::sync::watch;
 
 use crate::Coord;
 use crate::denied::Denied;
 use crate::fresh;
 use crate::load::{Loaded, decode};
 use crate::space::Space;
+use crate::told::Told;
 use crate::transact::Done;
 
 /// Who keeps a session alive.
@@ -46,12 +46,20 @@ struct Inner {
     /// On this machine's boot clock, in ms: until when the session is certainly alive. `u64::MAX`: its
     /// leases stand for themselves.
     trusted_until_ms: AtomicU64,
-    news: watch::Sender<News>,
+    news: Arc<Told<News>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.news.change(|news| news.abandoned = true);
+    }
 }
 
 /// What a session's tasks wait for.
 #[derive(Default)]
 struct News {
+    /// The last handle is gone.
+    abandoned: bool,
     stored: bool,
     detached: bool,
     ended: bool,
@@ -115,14 +123,13 @@ impl Session {
 
     /// Returns when the session has ended, or may have run out as far as this process knows.
     pub async fn over(&self) {
-        let mut news = self.inner.news.subscribe();
         while !self.is_over() {
             let until = Duration::from_millis(self.inner.trusted_until_ms.load(Ordering::Acquire));
             // A later heartbeat moves the end, so it is looked at again when this one has come.
             let left = until.saturating_sub(boottime()).min(SESSION_TTL);
             tokio::select! {
                 biased;
-                _ = news.wait_for(|news| news.ended) => {}
+                () = self.inner.news.until(|news| news.ended) => {}
                 () = tokio::time::sleep(left) => {}
             }
         }
@@ -130,7 +137,7 @@ impl Session {
 
     /// Whether it was ended, or found to have ended.
     pub(crate) fn is_ended(&self) -> bool {
-        self.inner.news.borrow().ended
+        self.inner.news.look().ended
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -138,7 +145,7 @@ impl Session {
     }
 
     pub(crate) fn mark_ended(&self) {
-        self.inner.news.send_modify(|news| news.ended = true);
+        self.inner.news.change(|news| news.ended = true);
         self.stop_attending();
     }
 
@@ -146,7 +153,7 @@ impl Session {
     pub(crate) fn revoke(&self, revoked: &[Revoked]) {
         if !revoked.is_empty() {
             // Added, not replaced: whoever waits for the one before may not have looked yet.
-            self.inner.news.send_modify(|news| {
+            self.inner.news.change(|news| {
                 let new = revoked.iter().filter(|one| !news.revoked.contains(one));
                 let new: Vec<Revoked> = new.cloned().collect();
                 news.revoked.extend(new);
@@ -156,18 +163,18 @@ impl Session {
 
     /// The operator's reason for breaking the lease with this fence, or the last one on the key, as far as it is known here.
     pub(crate) fn why_broken(&self, key: &Key, fence: Option<Fence>) -> Option<String> {
-        let news = self.inner.news.borrow();
+        let news = self.inner.news.look();
         let is_meant = |one: &&Revoked| one.key == *key && fence.is_none_or(|fence| one.fence == fence);
         news.revoked.iter().rev().find(is_meant).map(|one| one.reason.clone())
     }
 
     /// Lets a lease wait for being broken.
     pub fn revocations(&self) -> Revocations {
-        Revocations(self.inner.news.subscribe())
+        Revocations(Arc::clone(&self.inner.news))
     }
 
     pub(crate) fn downgrade(&self) -> WeakSession {
-        let news = self.inner.news.subscribe();
+        let news = Arc::clone(&self.inner.news);
         WeakSession { id: self.inner.id.clone(), inner: Arc::downgrade(&self.inner), news }
     }
 
@@ -215,7 +222,7 @@ impl Session {
         self.revoke(&record.revoked);
         let mut state = self.lock();
         if !std::mem::replace(&mut state.stored_once, true) {
-            self.inner.news.send_modify(|news| news.stored = true);
+            self.inner.news.change(|news| news.stored = true);
         }
         if state.known.as_ref().is_none_or(|(_, known)| version > *known) {
             state.known = Some((record, version));
@@ -235,7 +242,7 @@ impl Session {
     /// From now on nobody keeps the session: its leases stand for themselves.
     pub(crate) fn set_detached(&self) {
         self.lock().keep = Keep::Detached;
-        self.inner.news.send_modify(|news| news.detached = true);
+        self.inner.news.change(|news| news.detached = true);
         self.inner.trusted_until_ms.store(u64::MAX, Ordering::Release);
     }
 
@@ -293,7 +300,7 @@ const SESSION_MARGIN: Duration = Duration::from_secs(3);
 pub(crate) struct WeakSession {
     id: SessionId,
     inner: Weak<Inner>,
-    news: watch::Receiver<News>,
+    news: Arc<Told<News>>,
 }
 
 impl WeakSession {
@@ -307,37 +314,30 @@ impl WeakSession {
 
     /// Whether its leases were left to stand for themselves.
     pub(crate) fn is_detached(&self) -> bool {
-        self.news.borrow().detached
+        self.news.look().detached
     }
 
     /// Returns when the last handle is gone or the session has ended.
     pub(crate) async fn abandoned(&self) {
-        // An error is the good news here: the sender is gone with the last handle.
-        let _ = self.news.clone().wait_for(|news| news.ended).await;
+        self.news.until(|news| news.abandoned || news.ended).await;
     }
 
     /// Returns when the session has been stored for the first time.
     pub(crate) async fn stored(&self) {
-        if self.news.clone().wait_for(|news| news.stored).await.is_err() {
-            std::future::pending().await
-        }
+        self.news.until(|news| news.stored).await;
     }
 }
 
 /// Lets a lease wait for being broken.
-pub struct Revocations(watch::Receiver<News>);
+pub struct Revocations(Arc<Told<News>>);
 
 impl Revocations {
     /// Returns with the operator's reason when that lease is broken.
-    pub async fn of(&mut self, key: &Key, fence: Fence) -> String {
-        let find = |news: &News| {
-            news.revoked.iter().find(|r| r.key == *key && r.fence == fence).map(|r| r.reason.clone())
-        };
-        let reason = self.0.wait_for(|news| find(news).is_some()).await.ok().and_then(|news| find(&news));
-        match reason {
-            Some(reason) => reason,
-            None => std::future::pending().await,
-        }
+    pub async fn of(&self, key: &Key, fence: Fence) -> String {
+        let is_meant = |one: &Revoked| one.key == *key && one.fence == fence;
+        self.0.until(|news| news.revoked.iter().any(is_meant)).await;
+        let news = self.0.look();
+        news.revoked.iter().find(|one| is_meant(one)).map(|one| one.reason.clone()).unwrap_or_default()
     }
 }
 
@@ -434,8 +434,7 @@ impl Coord {
 
 fn owner(id: SessionId, secret: Secret, who: Identity, state: State) -> Session {
     let trusted_until_ms = AtomicU64::new(u64::MAX);
-    let inner =
-        Inner { id, secret, who, state: Mutex::new(state), trusted_until_ms, news: watch::Sender::default() };
+    let inner = Inner { id, secret, who, state: Mutex::new(state), trusted_until_ms, news: Arc::default() };
     Session { inner: Arc::new(inner) }
 }
 
@@ -451,7 +450,7 @@ mod tests {
     async fn of_two_leases_broken_in_a_row_both_are_told_although_nobody_looked_in_between() {
         let session = Session::new(Identity::default(), Keep::Detached).unwrap();
         let (first, second) = (broken("job:a", "it hangs"), broken("job:b", "it too"));
-        let mut told = session.revocations();
+        let told = session.revocations();
         session.revoke(std::slice::from_ref(&first));
         session.revoke(&[second]);
         let told = tokio::time::timeout(SESSION_TTL, told.of(&first.key, first.fence)).await;

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use bell_core::acquire::{Acquire, Busy, acquire};
+use bell_core::acquire::{Acquire, Busy, acquire, in_the_way};
 use bell_core::keep::{Queued, Waiting, look_after};
 use bell_core::time::Version;
-use bell_core::view::{Missing, View};
+use bell_core::view::{Changes, Missing, View};
 use bell_store::Watch;
 use bell_store::clock::boottime;
 use tokio::sync::SemaphorePermit;
@@ -43,6 +43,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 enum Look {
     Granted(Vec<Lease>),
     Queued(Place),
+    /// It has waited for as long as it wanted to, and this is in its way.
+    TooLong(Box<Busy>),
     /// Answered by another request of this session, or lapsed while this process was paused.
     Gone,
 }
@@ -63,22 +65,21 @@ impl Coord {
         owner: &Session,
         command: &Acquire,
         give_up: Duration,
-        busy: Box<Busy>,
     ) -> Result<Option<Vec<Lease>>, Denied> {
         let mut say_so = boottime() + command.wait;
         loop {
             let stirs = self.store().stirs();
             let looking = self.looking().await;
-            let place = match Box::pin(self.look(owner, command)).await? {
+            let place = match Box::pin(self.look(owner, command, give_up)).await? {
                 Look::Granted(leases) => return Ok(Some(leases)),
                 Look::Queued(place) => place,
+                Look::TooLong(busy) => {
+                    let granted = Box::pin(self.leave(owner, &command.request, &command.keys)).await?;
+                    return granted.map_or(Err(Denied::TimedOut(busy)), |leases| Ok(Some(leases)));
+                }
                 Look::Gone => return Ok(None),
             };
             let now = boottime();
-            if now >= give_up {
-                let granted = Box::pin(self.leave(owner, &command.request, &command.keys)).await?;
-                return granted.map_or(Err(Denied::TimedOut(busy)), |leases| Ok(Some(leases)));
-            }
             if now >= say_so {
                 say_so = now + command.wait;
                 Box::pin(self.keep_place(command)).await?;
@@ -91,19 +92,23 @@ impl Coord {
                 biased;
                 changed = self.store().changed(&mailbox) => changed?,
                 () = self.stirred(stirs) => {}
-                () = tokio::time::sleep(place.pause.min(give_up.min(say_so) - now)) => {}
+                () = tokio::time::sleep(place.pause.min(give_up.min(say_so).saturating_sub(now))) => {}
             }
         }
     }
 
     /// Looks after a request in the queues.
-    async fn look(&self, owner: &Session, command: &Acquire) -> Result<Look, Denied> {
+    async fn look(&self, owner: &Session, command: &Acquire, give_up: Duration) -> Result<Look, Denied> {
         let place = self.load_place(owner, command).await?;
         let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
         let done = self.transact(place, look).await?;
         owner.learn(&done);
         Ok(match &done.answer {
             Waiting::Granted(leases) => Look::Granted(self.grants(&done, leases)),
+            Waiting::Queued(_) if boottime() >= give_up => {
+                let find = |view: &View| in_the_way(view, command).map(|busy| (busy, Changes::default()));
+                Look::TooLong(Box::new(self.transact(done.loaded, find).await?.answer))
+            }
             Waiting::Queued(queued) => {
                 let view = &done.loaded.view;
                 let mailbox = view.sessions.get(owner.id()).map_or(0, |seen| seen.version);

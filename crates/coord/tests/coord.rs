@@ -266,3 +266,29 @@ async fn exactly_one_is_refused_when_all_close_a_long_cycle_at_once() {
     assert!(refusals.try_recv().is_err(), "a second one was refused");
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+#[tokio::test]
+async fn whoever_gives_up_is_told_who_is_in_the_way_by_then() {
+    let (coord, _clock, _) = world();
+    let (ann, ben, cleo) = (detached(), detached(), detached());
+    let held = take(&coord, &ann, "job:a").await;
+    let wait = |session: &Session, wait: Duration| {
+        let (coord, session) = (coord.clone(), session.clone());
+        tokio::spawn(async move { coord.acquire(&session, &ask("job:a").wait(wait)).await })
+    };
+    let queued = async |count: usize| {
+        while coord.show(&key("job:a")).await.unwrap().waiting.len() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let next = wait(&ben, MINUTE);
+    queued(1).await;
+    // Long enough to be in the queue before it is over, however busy the machine.
+    let impatient = wait(&cleo, SECOND * 3);
+    queued(2).await;
+    coord.release(&ann, &held).await.unwrap();
+    next.await.unwrap().unwrap();
+    let Err(Denied::TimedOut(busy)) = impatient.await.unwrap() else { panic!("it had a time limit") };
+    let holders: Vec<_> = busy.holders.iter().map(|holder| &holder.session).collect();
+    assert_eq!((busy.key, holders, busy.waiting), (key("job:a"), vec![ben.id()], 0));
+}

@@ -139,6 +139,17 @@ pub fn acquire(view: &View, ask: &Acquire) -> Decided<(Acquired, Changes)> {
     Ok((answer, draft.into_changes()))
 }
 
+/// What is in the way of a request.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn in_the_way(view: &View, ask: &Acquire) -> Decided<Busy> {
+    let mut draft = Draft::new(view);
+    draft.need_locks(&ask.keys)?;
+    draft.settle(&ask.keys)?;
+    draft.busy(ask)
+}
+
 impl Draft<'_> {
     fn answer(&mut self, ask: &Acquire) -> Decided<Acquired> {
         if let Some(key) = self.upgrade(ask)? {

@@ -7,7 +7,7 @@
 //! for is given back. A grant that was told is forgotten here: the store knows it by its request id.
 //!
 //! Ten thousand may wait at a time, so what one of them keeps is small: one record, behind one lock, with one place
-//! where its calls and its task listen for news.
+//! where its calls and its task are told of news.
 
 #[cfg(test)]
 mod tests;
@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bell_api::lock::LockAnswer;
+use bell_coord::told::Told;
 use bell_coord::{Ask, Coord, Denied, Lease, Session};
 use bell_core::key::Key;
 use bell_core::lock::Mode;
 use bell_core::session::{RequestId, SessionId};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -77,9 +78,7 @@ struct Request {
     name: Name,
     keys: Vec<Key>,
     mode: Mode,
-    standing: Mutex<Standing>,
-    /// Told whenever it stands otherwise.
-    news: Notify,
+    standing: Told<Standing>,
 }
 
 /// How a request stands.
@@ -152,8 +151,7 @@ impl Waits {
             name: name.clone(),
             keys: wanted.ask.keys.clone(),
             mode: wanted.ask.mode,
-            standing: Mutex::default(),
-            news: Notify::new(),
+            standing: Told::default(),
         });
         all.insert(name, Arc::clone(&request));
         let work = Box::pin(self.clone().see_through(Arc::clone(&request), wanted));
@@ -163,7 +161,7 @@ impl Waits {
     /// Gives up a request. Whether there was one.
     pub(crate) fn give_up(&self, session: &SessionId, request: &RequestId) -> bool {
         let found = self.lock().get(&(session.clone(), request.clone())).cloned();
-        found.inspect(|request| request.change(|standing| standing.is_given_up = true)).is_some()
+        found.inspect(|request| request.standing.change(|standing| standing.is_given_up = true)).is_some()
     }
 
     /// Asks, waits, keeps the answer for whoever comes for it.
@@ -189,7 +187,7 @@ impl Waits {
             self.deserted(&request, patience).await;
             // What was granted in the last moment may be on its way, and the same request will find it.
             let is_handed_on = self.0.at_end == AtEnd::Stand && self.0.over.is_cancelled();
-            if !request.standing().was_told && !is_handed_on {
+            if !request.standing.look().was_told && !is_handed_on {
                 Box::pin(give_back(&wanted.coord, &wanted.session, leases)).await;
             }
         }
@@ -211,7 +209,7 @@ impl Waits {
             // Asked once more it may be otherwise, so this is told to those who are here and forgotten.
             Err(denied) => (Vec::new(), Err(Refusal::about(&wanted.first)(denied)), Duration::ZERO),
         };
-        request.change(|standing| standing.answer = Some(answer));
+        request.standing.change(|standing| standing.answer = Some(answer));
         (leases, patience)
     }
 
@@ -232,9 +230,9 @@ impl Waits {
                 () = request.left_alone(patience) => {}
             }
             let mut all = self.lock();
-            let is_final = request.standing().is_given_up || self.0.over.is_cancelled();
+            let is_final = request.standing.look().is_given_up || self.0.over.is_cancelled();
             // Calls join under the same lock, so nobody is overlooked.
-            if is_final || request.standing().present == 0 {
+            if is_final || request.standing.look().present == 0 {
                 return remove(&mut all, request);
             }
         }
@@ -250,36 +248,14 @@ impl Waits {
 }
 
 impl Request {
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes how it stands, and lets those know who listen.
-    fn change(&self, change: impl FnOnce(&mut Standing)) {
-        change(&mut self.standing());
-        self.news.notify_waiters();
-    }
-
-    /// Returns once this is so.
-    async fn until(&self, is_so: impl Fn(&Standing) -> bool) {
-        loop {
-            // What is told from here on is heard.
-            let news = self.news.notified();
-            if is_so(&self.standing()) {
-                return;
-            }
-            news.await;
-        }
-    }
-
     /// Returns when it was given up, or nobody has attended it for so long: at once, if it was told what there is to tell.
     async fn left_alone(&self, patience: Duration) {
         loop {
-            self.until(|standing| standing.present == 0 || standing.is_given_up).await;
-            let patience = if self.standing().was_told { Duration::ZERO } else { patience };
-            let back = self.until(|standing| standing.present > 0 || standing.is_given_up);
+            self.standing.until(|standing| standing.present == 0 || standing.is_given_up).await;
+            let patience = if self.standing.look().was_told { Duration::ZERO } else { patience };
+            let back = self.standing.until(|standing| standing.present > 0 || standing.is_given_up);
             // In a box: nearly always somebody is there.
-            if Box::pin(timeout(patience, back)).await.is_err() || self.standing().is_given_up {
+            if Box::pin(timeout(patience, back)).await.is_err() || self.standing.look().is_given_up {
                 return;
             }
         }
@@ -295,7 +271,7 @@ impl Standing {
 
 impl Attending {
     fn of(request: &Arc<Request>, waits: &Waits, work: Option<Work>) -> Self {
-        request.change(|standing| standing.present += 1);
+        request.standing.change(|standing| standing.present += 1);
         Self { request: Arc::clone(request), waits: waits.clone(), work, runtime: Handle::current() }
     }
 
@@ -310,7 +286,7 @@ impl Attending {
         let has_come = tokio::select! {
             biased;
             never = carry_out(&mut self.work) => match never {},
-            () = request.until(|standing| standing.answer.is_some() || standing.is_given_up) => true,
+            () = request.standing.until(|standing| standing.answer.is_some() || standing.is_given_up) => true,
             () = self.waits.0.over.cancelled() => false,
         };
         has_come.then(|| self.hear())
@@ -319,7 +295,7 @@ impl Attending {
     /// Hears what there is to hear. Whoever is the only one takes it along, and the request is forgotten.
     fn hear(&mut self) -> Answer {
         let mut all = self.waits.lock();
-        let mut standing = self.request.standing();
+        let mut standing = self.request.standing.look();
         let answer = if standing.present > 1 { standing.answer.clone() } else { standing.answer.take() };
         standing.was_told |= matches!(answer, Some(Ok(_)));
         if standing.present == 1 && answer.is_some() {
@@ -345,14 +321,14 @@ impl Attending {
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.request.change(|standing| standing.present = standing.present.saturating_sub(1));
+        self.request.standing.change(|standing| standing.present = standing.present.saturating_sub(1));
         if self.work.is_none() {
             return;
         }
         let mut all = self.waits.lock();
         // Calls join under the same lock, so nobody is overlooked.
         let is_over = |standing: &Standing| standing.present == 0 && standing.was_answered();
-        if is_over(&self.request.standing()) {
+        if is_over(&self.request.standing.look()) {
             return remove(&mut all, &self.request);
         }
         drop(all);

@@ -190,7 +190,7 @@ impl Kept {
 /// Renews every ttl/3 until the lease is not needed any more or lost.
 async fn renew_while_needed(backend: Arc<dyn LockBackend>, session: Session, kept: Arc<Kept>) {
     let mut failures = 0;
-    let mut revocations = session.revocations();
+    let revocations = session.revocations();
     loop {
         let lease = kept.latest();
         let pause = if failures == 0 { lease.ttl.length() / 3 } else { lease.ttl.length() / 12 };

@@ -71,7 +71,7 @@ impl Holder<'_> {
 
     /// Whether this process has heard that an operator broke the lease.
     async fn was_broken(&self, lease: &Lease) -> bool {
-        let mut broken = self.session.revocations();
+        let broken = self.session.revocations();
         tokio::select! {
             biased;
             _ = broken.of(&lease.key, lease.fence) => true,
