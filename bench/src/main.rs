@@ -45,6 +45,10 @@ use bench::{Bench, Pace};
 use table::Table;
 use targets::Target;
 
+/// As in `bell`: servers that are measured here without it are to be what they are there.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Measures locks and the scheduler on this machine. Prints Markdown, or JSON.
 #[derive(Parser)]
 struct Args {

@@ -59,15 +59,12 @@ const IDENTIFY: &str = "
 const USE_LOG: &str = "PRAGMA journal_mode = WAL";
 
 /// * `synchronous`: a commit is on the disk before it is answered.
-/// * `cache_size` (8 MiB): deliveries are found by names in no order, so their pages had better stay. Not more: a commit
-///   that splits a page looks at every page of the cache when it ends.
 /// * `journal_size_limit` (16 MiB): what a burst left of the log is given back; less is kept, since
 ///   overwriting a log is cheaper for the disk than growing one.
 const SETTINGS: &str = "
     PRAGMA synchronous = FULL;
     PRAGMA temp_store = MEMORY;
     PRAGMA trusted_schema = OFF;
-    PRAGMA cache_size = -8192;
     PRAGMA journal_size_limit = 16777216;
 ";
 
