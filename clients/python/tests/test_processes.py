@@ -77,7 +77,10 @@ class Processes(unittest.TestCase):
     def test_a_program_that_is_interrupted_while_it_waits_leaves_the_queue(self) -> None:
         key = fresh()
         with self.client.lock(key):
+            # Whoever is started in the background of a script ignores this signal, and so do its children.
             program = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     client.acquire(key)
 except KeyboardInterrupt:

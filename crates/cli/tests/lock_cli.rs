@@ -128,7 +128,7 @@ fn renewing_a_lock_that_was_broken_says_that_it_is_lost_and_why() {
         place.run(&["lock", "break", KEY, "--reason", "it is stuck", "--yes"]).expect(0);
         let lost = place.run(&["--json", "lock", "renew", KEY]).expect(7).json();
         assert_eq!(lost["outcome"], "lost");
-        assert_eq!(lost["message"], "lost: an operator broke the lock: it is stuck");
+        assert_eq!(lost["message"], "an operator broke the lock: it is stuck");
     }
 }
 

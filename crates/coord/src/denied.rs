@@ -22,7 +22,7 @@ pub enum Denied {
     #[error("not held")]
     NotHeld,
     /// What the caller held is over; that is final.
-    #[error("lost: {0}")]
+    #[error("{0}")]
     Lost(String),
     /// The request itself is wrong.
     #[error("{0}")]

@@ -85,7 +85,7 @@ async fn renewing_a_broken_lease_says_that_it_is_lost_and_why_whoever_has_the_ke
     let renew =
         async |fence| coord.renew_key(&session, &lease.key, fence, None).await.unwrap_err().to_string();
     another(&coord).break_lock(&lease.key, "it hangs", "ann").await.unwrap();
-    let broken = "lost: an operator broke the lock: it hangs";
+    let broken = "an operator broke the lock: it hangs";
     assert_eq!(renew(Some(lease.fence)).await, broken);
     coord.heard_of(&session).await.unwrap();
     assert_eq!(renew(None).await, broken, "a heartbeat has taken it out of the record");
