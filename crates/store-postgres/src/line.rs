@@ -7,7 +7,7 @@ use bell_store::group::MAX_BATCH;
 use bell_store::{Txn, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::writer::Job;
 
@@ -27,69 +27,105 @@ const ALONE: Duration = Duration::from_millis(20);
 
 /// Those who wait.
 ///
-/// Whoever was answered often asks for the next thing at once, a moment too late for the batch that is made of
-/// those who waited meanwhile. Then two halves take turns for ever, each paying for commits of its own; or the first
-/// of them goes alone, and all others wait until it is back. So a batch is held back for a moment, and its turn kept,
-/// until most of those who were just answered together are in it too.
+/// Whoever was answered often asks for the next thing at once. So those who wait are held back for a moment, until enough of
+/// those who were just answered are with them:
+///
+/// - If nobody is on the way, half of all. They go while the other half is still coming, and from then on two halves take
+///   turns: one is with the server while the other is answered and decides what it wants next. If all went together, server
+///   and callers would wait for each other.
+/// - If a batch is on the way, most of all. The next one lies ready at the server when that one is done, and is to be as
+///   large as it can be by then.
+///
+/// While anybody is on the way or expected back the turn is kept, so that the first who is back does not go alone.
 pub(crate) struct Line {
     jobs: UnboundedReceiver<Job>,
     turn: Arc<Mutex<()>>,
-    /// The turn of those who went last, until it is known who goes next.
     kept: Option<OwnedMutexGuard<()>>,
-    /// How many went together last.
-    answered: usize,
-    /// For how many batches not to hold back.
+    waiting: Batch,
+    /// Batches that have gone and are not answered.
+    on_the_way: usize,
+    /// How many were answered and may be about to come back, and until when they are waited for.
+    expected: usize,
+    until: Instant,
+    /// For how many batches nobody is expected back.
     in_a_hurry: usize,
 }
 
 impl Line {
     pub(crate) fn new(jobs: UnboundedReceiver<Job>, turn: Arc<Mutex<()>>) -> Self {
-        Self { jobs, turn, kept: None, answered: 0, in_a_hurry: 0 }
+        let (waiting, until) = (Batch::default(), Instant::now());
+        Self { jobs, turn, kept: None, waiting, on_the_way: 0, expected: 0, until, in_a_hurry: 0 }
     }
 
-    /// Those who go together next, once the last ones are answered. `None`: nobody can hand in any more.
+    /// Those who go together next. `None`: nobody can hand in any more. Dropped half-way, it loses nobody.
     pub(crate) async fn next(&mut self) -> Option<Vec<Job>> {
-        let mut batch = Batch::default();
-        self.take_waiting(&mut batch);
-        match self.in_a_hurry.checked_sub(1) {
-            Some(less) => self.in_a_hurry = less,
-            None => self.hold_back(&mut batch).await,
-        }
-        if batch.jobs.is_empty() {
-            // Whoever comes now may go alone.
-            self.kept = None;
-            batch.add(self.jobs.recv().await?);
-        }
-        if self.kept.is_none() {
-            // Somebody may be on the way alone; whoever comes meanwhile goes with this one.
-            self.kept = timeout(ALONE, Arc::clone(&self.turn).lock_owned()).await.ok();
-            self.take_waiting(&mut batch);
-        }
-        self.answered = batch.jobs.len();
-        Some(batch.jobs)
-    }
-
-    /// Those who have handed in, as many as go together.
-    fn take_waiting(&mut self, batch: &mut Batch) {
-        while !batch.is_full() {
-            let Ok(job) = self.jobs.try_recv() else { break };
-            batch.add(job);
-        }
-    }
-
-    /// Waits for those who were answered together. One who was answered alone is not waited for.
-    async fn hold_back(&mut self, batch: &mut Batch) {
-        // Not all of them: one that is late must not make the others so.
-        let enough = batch.jobs.len() + self.answered * 3 / 4;
-        let come_back = async {
-            while batch.jobs.len() < enough && !batch.is_full() {
-                let Some(job) = self.jobs.recv().await else { return };
-                batch.add(job);
+        loop {
+            self.take_waiting();
+            if self.kept.is_none() && !self.waiting.jobs.is_empty() {
+                // Somebody may be on the way alone; whoever comes meanwhile goes with these.
+                self.kept = timeout(ALONE, Arc::clone(&self.turn).lock_owned()).await.ok();
+                self.take_waiting();
+                break;
             }
-        };
-        if timeout(MOMENT, come_back).await.is_err() {
-            self.in_a_hurry = PATIENCE_AFTER;
+            if self.is_enough() {
+                break;
+            }
+            if self.on_the_way == 0 && self.expected == 0 {
+                // Whoever comes now may go alone.
+                self.kept = None;
+            }
+            self.wait().await?;
         }
+        self.on_the_way += 1;
+        Some(std::mem::take(&mut self.waiting).jobs)
+    }
+
+    /// A batch of so many was answered.
+    pub(crate) fn answered(&mut self, count: usize) {
+        self.on_the_way = self.on_the_way.saturating_sub(1);
+        if let Some(less) = self.in_a_hurry.checked_sub(1) {
+            self.in_a_hurry = less;
+        } else if count > 1 || self.on_the_way > 0 {
+            self.expected += count;
+            self.until = Instant::now() + MOMENT;
+        }
+    }
+
+    /// Whether those who wait go now.
+    fn is_enough(&self) -> bool {
+        let (here, all) = (self.waiting.jobs.len(), self.waiting.jobs.len() + self.expected);
+        let enough = match self.on_the_way {
+            0 => all / 2,
+            // Not all of them: one that is late must not make the others so.
+            _ => all * 3 / 4,
+        };
+        here > 0 && (here >= enough || self.waiting.is_full())
+    }
+
+    /// Waits for one more, or until those who are expected are late.
+    async fn wait(&mut self) -> Option<()> {
+        if self.expected == 0 {
+            let job = self.jobs.recv().await?;
+            self.add(job);
+        } else if let Ok(job) = timeout_at(self.until, self.jobs.recv()).await {
+            self.add(job?);
+        } else {
+            (self.expected, self.in_a_hurry) = (0, PATIENCE_AFTER);
+        }
+        Some(())
+    }
+
+    /// Adds those who have handed in, as many as go together.
+    fn take_waiting(&mut self) {
+        while !self.waiting.is_full() {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            self.add(job);
+        }
+    }
+
+    fn add(&mut self, job: Job) {
+        self.expected = self.expected.saturating_sub(1);
+        self.waiting.add(job);
     }
 }
 
@@ -145,37 +181,58 @@ mod tests {
         line.next().await.unwrap().len()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn those_who_were_answered_go_with_those_who_waited_meanwhile() {
+    /// A line in which so many have gone together and are answered.
+    async fn after(count: usize) -> (UnboundedSender<Job>, Line) {
         let (jobs, mut line) = line();
-        hand_in(&jobs, 4);
-        assert_eq!(next(&mut line).await, 4);
-        hand_in(&jobs, 4);
-        let (taken, ()) = tokio::join!(next(&mut line), async { hand_in(&jobs, 3) });
-        assert_eq!(taken, 7, "three of the four are enough");
+        hand_in(&jobs, count);
+        assert_eq!(next(&mut line).await, count);
+        line.answered(count);
+        (jobs, line)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_were_answered_together_go_together_again_though_nobody_else_waits() {
-        let (jobs, mut line) = line();
-        hand_in(&jobs, 4);
-        assert_eq!(next(&mut line).await, 4);
+    async fn half_of_those_who_were_answered_go_while_the_others_are_coming() {
+        let (jobs, mut line) = after(8).await;
         let turn = Arc::clone(&line.turn);
         let (taken, ()) = tokio::join!(next(&mut line), async {
-            for _ in 0..3 {
+            for _ in 0..4 {
                 assert!(turn.try_lock().is_err(), "the first who is back does not go alone");
                 hand_in(&jobs, 1);
                 tokio::task::yield_now().await;
             }
         });
-        assert_eq!(taken, 3);
+        assert_eq!(taken, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_they_are_on_the_way_most_of_the_others_gather_and_lie_ready() {
+        let (jobs, mut line) = after(8).await;
+        hand_in(&jobs, 4);
+        assert_eq!(next(&mut line).await, 4);
+        hand_in(&jobs, 2);
+        let (taken, ()) = tokio::join!(next(&mut line), async {
+            tokio::task::yield_now().await;
+            hand_in(&jobs, 1);
+        });
+        assert_eq!(taken, 3, "three of the four are enough, two are not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_are_held_back_are_not_lost_when_the_wait_is_interrupted() {
+        let (jobs, mut line) = after(8).await;
+        hand_in(&jobs, 3);
+        tokio::select! {
+            biased;
+            _ = line.next() => panic!("three of eight are held back"),
+            () = tokio::task::yield_now() => {}
+        }
+        hand_in(&jobs, 1);
+        assert_eq!(next(&mut line).await, 4);
     }
 
     #[tokio::test(start_paused = true)]
     async fn if_nobody_comes_back_the_turn_is_given_back() {
-        let (jobs, mut line) = line();
-        hand_in(&jobs, 4);
-        assert_eq!(next(&mut line).await, 4);
+        let (jobs, mut line) = after(4).await;
         let turn = Arc::clone(&line.turn);
         let (taken, ()) = tokio::join!(next(&mut line), async {
             tokio::time::sleep(2 * MOMENT).await;
@@ -187,13 +244,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_is_held_back_for_long_and_not_again_soon() {
-        let (jobs, mut line) = line();
-        hand_in(&jobs, 4);
-        assert_eq!(next(&mut line).await, 4);
+        let (jobs, mut line) = after(8).await;
         for batch in 0..PATIENCE_AFTER {
-            hand_in(&jobs, 1);
-            let begun = tokio::time::Instant::now();
-            assert_eq!(next(&mut line).await, 1);
+            hand_in(&jobs, 2);
+            let begun = Instant::now();
+            assert_eq!(next(&mut line).await, 2);
+            line.answered(2);
             let held_back = begun.elapsed();
             assert!(if batch == 0 { held_back <= 2 * MOMENT } else { held_back.is_zero() }, "{held_back:?}");
         }
@@ -203,14 +259,15 @@ mod tests {
     async fn one_who_comes_alone_is_never_held_back() {
         let (jobs, mut line) = line();
         for _ in 0..3 {
-            let begun = tokio::time::Instant::now();
+            let begun = Instant::now();
             let (taken, ()) = tokio::join!(next(&mut line), async { hand_in(&jobs, 1) });
+            line.answered(1);
             assert_eq!((taken, begun.elapsed()), (1, Duration::ZERO));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_comes_while_another_is_on_the_way_gathers() {
+    async fn whoever_comes_while_another_is_on_the_way_alone_gathers() {
         let (jobs, mut line) = line();
         let turn = Arc::clone(&line.turn).lock_owned().await;
         hand_in(&jobs, 1);
@@ -227,7 +284,7 @@ mod tests {
         let (jobs, mut line) = line();
         let _turn = Arc::clone(&line.turn).lock_owned().await;
         hand_in(&jobs, 1);
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         assert_eq!(next(&mut line).await, 1);
         assert!(begun.elapsed() <= 2 * ALONE);
     }

@@ -67,6 +67,11 @@ impl Ways {
         is_alone
     }
 
+    /// Whether nothing is known to be in the way of the short ones.
+    pub(crate) fn is_open(&self) -> bool {
+        self.seen().detours == 0
+    }
+
     /// The short way, or the shortest, was closed.
     pub(crate) fn closed(&self) {
         self.seen().detours = DETOURS;

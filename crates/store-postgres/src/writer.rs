@@ -11,6 +11,7 @@ use bell_store::clock::boottime;
 use bell_store::hub::Hub;
 use bell_store::{Committed, Outcome, Result, Revision, Timestamp, Txn};
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -34,6 +35,10 @@ const COMMIT_TOGETHER: &str = "
 
 /// The short way, for those who have a connection of their own.
 const COMMIT_AT_ONCE: &str = include_str!("sql/at_once.sql");
+
+/// Batches that may be on the way at the same time. The second lies ready at the server when it is done with the first; a third
+/// would only be there earlier, and smaller.
+const MOST_ON_THE_WAY: usize = 2;
 
 /// A transaction that waits, with whoever waits for it.
 pub(crate) struct Job {
@@ -96,9 +101,23 @@ impl Writer {
     /// Works until nobody can hand in any more.
     pub(crate) async fn serve(self: Arc<Self>, jobs: mpsc::UnboundedReceiver<Job>) {
         let mut line = Line::new(jobs, Arc::clone(&self.turn));
-        while let Some(batch) = line.next().await {
-            self.run(batch).await;
+        let mut on_the_way = JoinSet::new();
+        loop {
+            let most = if self.ways.is_open() { MOST_ON_THE_WAY } else { 1 };
+            tokio::select! {
+                Some(count) = on_the_way.join_next() => line.answered(count.unwrap_or_default()),
+                batch = line.next(), if on_the_way.len() < most => {
+                    let Some(batch) = batch else { break };
+                    let writer = Arc::clone(&self);
+                    on_the_way.spawn(async move {
+                        let count = batch.len();
+                        writer.run(batch).await;
+                        count
+                    });
+                }
+            }
         }
+        while on_the_way.join_next().await.is_some() {}
         self.link.close().await;
     }
 

@@ -8,6 +8,9 @@ use std::time::Duration;
 use bell_store::info::Push;
 use bell_store::{Expect, Outcome, Store, Txn, Watch};
 use bell_store_postgres::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 
 use support::{PATIENCE, Place, committed, put, put_at, read};
 
@@ -90,6 +93,62 @@ async fn transactions_that_wait_together_share_a_commit_and_each_has_its_own_out
     done.dedup();
     assert_eq!((done.len(), conflicts), (21, 179));
     assert!(store.batches() - before < 100, "{} commits for 200 transactions", store.batches() - before);
+}
+
+#[tokio::test]
+async fn the_next_batch_is_with_the_server_before_the_last_is_answered() {
+    let place = Place::new();
+    let (port, answers) = held_up(place.server.port()).await;
+    let url = place.url().replace(&format!(":{}/", place.server.port()), &format!(":{port}/"));
+    let store = Postgres::open(&url).await.unwrap();
+    // The first batch goes the long way, and prepares; one more prepares the short one.
+    committed(&store, put("a", "1")).await;
+    committed(&store, put("b", "1")).await;
+    let hold = answers.write().await;
+    let arrived = async |name: &str| {
+        let is_there = format!("SELECT count(*) = 1 FROM {{schema}}.records WHERE name = '{name}'");
+        while place.sql(&is_there) != "t" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let next = async {
+        arrived("c").await;
+        let last = async {
+            arrived("d").await;
+            drop(hold);
+        };
+        tokio::join!(committed(&store, put("d", "1")), last).0
+    };
+    let both = async { tokio::join!(committed(&store, put("c", "1")), next) };
+    let (first, second) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    assert!(first.revision < second.revision);
+}
+
+/// A port that leads to that one. Answers get through only while nobody writes to the lock.
+async fn held_up(server: u16) -> (u16, Arc<RwLock<()>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let (port, answers) = (listener.local_addr().expect("a port").port(), Arc::new(RwLock::new(())));
+    let may_pass = Arc::clone(&answers);
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.expect("a client");
+            let (mut from_client, mut to_client) = client.into_split();
+            let server = TcpStream::connect(("127.0.0.1", server)).await.expect("the server");
+            let (mut from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+            let may_pass = Arc::clone(&may_pass);
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 1 << 16];
+                while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+                    let _passing = may_pass.read().await;
+                    if to_client.write_all(&bytes[..count]).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (port, answers)
 }
 
 #[tokio::test]
