@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::ways::Way;
 use crate::writer::Job;
 
 /// Beyond this many bytes a batch is sent as it is: what is gained by sharing one commit is lost by the
@@ -25,16 +26,21 @@ const PATIENCE_AFTER: usize = 16;
 /// gather, and a task that has begun a commit may do something else before it takes the answer.
 const ALONE: Duration = Duration::from_millis(20);
 
+/// Batches that may be on the way at the same time by the short way. The second lies ready at the server when it is done with
+/// the first; a third would only be there earlier, and smaller.
+const MOST_ON_THE_WAY: usize = 2;
+
 /// Those who wait.
 ///
 /// Whoever was answered often asks for the next thing at once. So those who wait are held back for a moment, until enough of
 /// those who were just answered are with them:
 ///
-/// - If nobody is on the way, half of all. They go while the other half is still coming, and from then on two halves take
-///   turns: one is with the server while the other is answered and decides what it wants next. If all went together, server
-///   and callers would wait for each other.
-/// - If a batch is on the way, most of all. The next one lies ready at the server when that one is done, and is to be as
-///   large as it can be by then.
+/// - By the short way, half of all go first, while the others are still coming; from then on two halves take turns. One
+///   is with the server while the other is answered and decides what it wants next. If all went together, server and
+///   callers would wait for each other.
+/// - The second half is sent behind the first, once most of it is there: it is to be as large as it can be when the server
+///   comes to it.
+/// - By the long way most of all go together, one batch at a time: each waits for a turn among those of other processes.
 ///
 /// While anybody is on the way or expected back the turn is kept, so that the first who is back does not go alone.
 pub(crate) struct Line {
@@ -57,8 +63,17 @@ impl Line {
         Self { jobs, turn, kept: None, waiting, on_the_way: 0, expected: 0, until, in_a_hurry: 0 }
     }
 
-    /// Those who go together next. `None`: nobody can hand in any more. Dropped half-way, it loses nobody.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Job>> {
+    /// Whether one more batch may be on the way, by this one.
+    pub(crate) fn has_room(&self, way: Way) -> bool {
+        let most = match way {
+            Way::Short => MOST_ON_THE_WAY,
+            Way::Long => 1,
+        };
+        self.on_the_way < most
+    }
+
+    /// Those who go together next, by this way. `None`: nobody can hand in any more. Dropped half-way, it loses nobody.
+    pub(crate) async fn next(&mut self, way: Way) -> Option<Vec<Job>> {
         loop {
             self.take_waiting();
             if self.kept.is_none() && !self.waiting.jobs.is_empty() {
@@ -67,7 +82,7 @@ impl Line {
                 self.take_waiting();
                 break;
             }
-            if self.is_enough() {
+            if self.is_enough(way) {
                 break;
             }
             if self.on_the_way == 0 && self.expected == 0 {
@@ -92,10 +107,10 @@ impl Line {
     }
 
     /// Whether those who wait go now.
-    fn is_enough(&self) -> bool {
+    fn is_enough(&self, way: Way) -> bool {
         let (here, all) = (self.waiting.jobs.len(), self.waiting.jobs.len() + self.expected);
-        let enough = match self.on_the_way {
-            0 => all / 2,
+        let enough = match (way, self.on_the_way) {
+            (Way::Short, 0) => all / 2,
             // Not all of them: one that is late must not make the others so.
             _ => all * 3 / 4,
         };
@@ -178,7 +193,7 @@ mod tests {
     }
 
     async fn next(line: &mut Line) -> usize {
-        line.next().await.unwrap().len()
+        line.next(Way::Short).await.unwrap().len()
     }
 
     /// A line in which so many have gone together and are answered.
@@ -218,12 +233,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn by_the_long_way_most_go_together_and_one_batch_at_a_time() {
+        let (jobs, mut line) = after(8).await;
+        hand_in(&jobs, 5);
+        let (taken, ()) = tokio::join!(line.next(Way::Long), async {
+            tokio::task::yield_now().await;
+            hand_in(&jobs, 1);
+        });
+        assert_eq!(taken.unwrap().len(), 6, "six of the eight are enough, five are not");
+        assert!(line.has_room(Way::Short) && !line.has_room(Way::Long));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn those_who_are_held_back_are_not_lost_when_the_wait_is_interrupted() {
         let (jobs, mut line) = after(8).await;
         hand_in(&jobs, 3);
         tokio::select! {
             biased;
-            _ = line.next() => panic!("three of eight are held back"),
+            _ = line.next(Way::Short) => panic!("three of eight are held back"),
             () = tokio::task::yield_now() => {}
         }
         hand_in(&jobs, 1);

@@ -67,9 +67,9 @@ impl Ways {
         is_alone
     }
 
-    /// Whether nothing is known to be in the way of the short ones.
-    pub(crate) fn is_open(&self) -> bool {
-        self.seen().detours == 0
+    /// The way that the next batches are likely to go.
+    pub(crate) fn likely(&self) -> Way {
+        if self.seen().detours > 0 { Way::Long } else { Way::Short }
     }
 
     /// The short way, or the shortest, was closed.
@@ -121,8 +121,10 @@ mod tests {
         let ways = ways();
         ways.closed();
         for _ in 0..DETOURS {
+            assert_eq!(ways.likely(), Way::Long);
             assert_eq!(ways.choose(0, NOW), Way::Long);
         }
+        assert_eq!(ways.likely(), Way::Short);
         assert_eq!(ways.choose(0, NOW), Way::Short);
     }
 

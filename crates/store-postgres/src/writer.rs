@@ -36,10 +36,6 @@ const COMMIT_TOGETHER: &str = "
 /// The short way, for those who have a connection of their own.
 const COMMIT_AT_ONCE: &str = include_str!("sql/at_once.sql");
 
-/// Batches that may be on the way at the same time. The second lies ready at the server when it is done with the first; a third
-/// would only be there earlier, and smaller.
-const MOST_ON_THE_WAY: usize = 2;
-
 /// A transaction that waits, with whoever waits for it.
 pub(crate) struct Job {
     pub(crate) txn: Txn,
@@ -103,10 +99,10 @@ impl Writer {
         let mut line = Line::new(jobs, Arc::clone(&self.turn));
         let mut on_the_way = JoinSet::new();
         loop {
-            let most = if self.ways.is_open() { MOST_ON_THE_WAY } else { 1 };
+            let way = self.ways.likely();
             tokio::select! {
                 Some(count) = on_the_way.join_next() => line.answered(count.unwrap_or_default()),
-                batch = line.next(), if on_the_way.len() < most => {
+                batch = line.next(way), if line.has_room(way) => {
                     let Some(batch) = batch else { break };
                     let writer = Arc::clone(&self);
                     on_the_way.spawn(async move {
