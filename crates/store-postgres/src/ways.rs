@@ -18,8 +18,9 @@ const IN_COMPANY: usize = 64;
 const LONG_WAY_EVERY: Duration = Duration::from_secs(10);
 
 /// The largest batch that goes the short way, in bytes of names and values. Its turn ends when the last word of the
-/// request has arrived, so that all of it has to be with the server at once: this much a socket takes in one piece.
-const MAX_BYTES: usize = 8 << 10;
+/// request has arrived, so that all of it has to be with the server at once. A socket takes two of these in one piece, as many
+/// as may be on the way (Linux gives a connection 87 kB to begin with), and 32 locks that are taken together fit into one.
+const MAX_BYTES: usize = 16 << 10;
 
 /// What is known of both ways.
 #[derive(Default)]
