@@ -16,6 +16,7 @@
 //! | `set_up` | opening: version, format, prefix, warnings |
 //! | `wire` | requests to whichever member answers, each with a time limit |
 //! | `plain` | connections that send a request in one piece |
+//! | `patient` | answers to the server's pings, held back for a moment |
 //! | `pulse` | what keeps the time limits of requests cheap |
 //! | `engine` | the thread that it runs on, but for requests of those on the executor that opened the store |
 //! | `tls` | encrypted connections, with the feature `tls` |
@@ -32,6 +33,7 @@ mod fault;
 mod keys;
 mod lane;
 mod line;
+mod patient;
 mod plain;
 mod pulse;
 mod push;

@@ -24,6 +24,8 @@ use tonic::body::Body;
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
 
+use crate::patient::Patient;
+
 /// What the other end may send before we have taken it in: a page of usual records, and some of those.
 const WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
@@ -68,7 +70,7 @@ pub(crate) async fn connect(
     stream.set_nodelay(true)?;
     let mut settings = Builder::new();
     settings.initial_window_size(WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
-    let (sender, mut connection) = settings.handshake::<_, Bytes>(stream).await?;
+    let (sender, mut connection) = settings.handshake::<_, Bytes>(Patient::new(stream)).await?;
     let lost = Lost::default();
     let (ending, ping) = (lost.clone(), connection.ping_pong());
     // Ends with the connection: when nobody can send any more, or the other end is gone.
