@@ -1,9 +1,10 @@
 //! Commits as one transaction of etcd.
 //!
 //! Each expectation is a comparison, each write one operation, and one more puts the head. On a conflict the
-//! same transaction reads the expected records. Commits that go together are nested, each with comparisons of its
-//! own, so one that conflicts is in nobody's way. etcd compares everything before it writes anything; who goes
-//! together therefore touches nothing that another of them writes (see [`crate::together`]).
+//! same transaction reads the expected records, unless it was hoped that there is none: what to read goes through
+//! etcd's log, to disk and to every member, with each transaction. Commits that go together are nested, each with
+//! comparisons of its own, so one that conflicts is in nobody's way. etcd compares everything before it writes anything;
+//! who goes together therefore touches nothing that another of them writes (see [`crate::together`]).
 //!
 //! What a record is stamped with is told by etcd itself, if the first commit of a transaction has created it; all
 //! others write it down in a key beside the record. Such pairs of puts are nested, so that they count as one.
@@ -36,28 +37,40 @@ const _: () = assert!(PLACES + HEAD + together::MAX_OPERATIONS + HEAD + PAIR <= 
 /// The transaction that carries these out, each by itself, and leaves `now` as the time of the last commit. All
 /// of them write something, and there are no more than [`PLACES`].
 pub(crate) fn plan(keys: &Keys, txns: &[&Txn], now: Reached) -> EtcdTxn {
-    let last = place(txns.len().saturating_sub(1));
-    let head = Head { reached: now, last }.encode();
-    // The time that it replaces comes back: whoever is behind notices.
-    let head = TxnOp::put(keys.head(), head, Some(PutOptions::new().with_prev_key()));
+    let head = head(keys, now, place(txns.len().saturating_sub(1)));
     if let [txn] = txns {
-        return guarded(keys, txn, 0, Some(head));
+        return guarded(keys, txn, 0, Some(head)).or_else(expected(keys, txn));
     }
-    let nested = |(index, txn): (usize, &&Txn)| TxnOp::txn(guarded(keys, txn, place(index), None));
+    let nested = |(index, txn): (usize, &&Txn)| {
+        TxnOp::txn(guarded(keys, txn, place(index), None).or_else(expected(keys, txn)))
+    };
     let operations: Vec<_> = txns.iter().enumerate().map(nested).chain([head]).collect();
     EtcdTxn::new().and_then(operations)
 }
 
+/// The transaction that carries out this one, in the hope that it does not conflict: if it does, that is all the
+/// answer tells, and nothing has happened.
+pub(crate) fn hope(keys: &Keys, txn: &Txn, now: Reached) -> EtcdTxn {
+    guarded(keys, txn, 0, Some(head(keys, now, 0)))
+}
+
 /// The transaction that only looks whether everything is as expected.
 pub(crate) fn check(keys: &Keys, txn: &Txn) -> EtcdTxn {
-    guarded(keys, txn, 0, Some(Meta::get(keys, 0)))
+    guarded(keys, txn, 0, Some(Meta::get(keys, 0))).or_else(expected(keys, txn))
+}
+
+/// Leaves `now` as the time of the last commit, which has this place. The time that it replaces comes back: whoever
+/// is behind notices.
+fn head(keys: &Keys, now: Reached, last: Place) -> TxnOp {
+    let head = Head { reached: now, last }.encode();
+    TxnOp::put(keys.head(), head, Some(PutOptions::new().with_prev_key()))
 }
 
 fn place(index: usize) -> Place {
     Place::try_from(index).unwrap_or(Place::MAX)
 }
 
-/// What `txn` writes, and `then`, if everything is as it expects; what it expects as it is, if not.
+/// What `txn` writes, and `then`, if everything is as it expects.
 fn guarded(keys: &Keys, txn: &Txn, place: Place, then: Option<TxnOp>) -> EtcdTxn {
     let compares: Vec<_> = txn.expect.iter().map(|(name, expect)| compare(keys, name, *expect)).collect();
     let expected: HashMap<&Name, Expect> = txn.expect.iter().map(|(name, expect)| (name, *expect)).collect();
@@ -65,9 +78,13 @@ fn guarded(keys: &Keys, txn: &Txn, place: Place, then: Option<TxnOp>) -> EtcdTxn
         let key = Written { keys, name: name.as_str(), expected: expected.get(name).copied(), place };
         key.operation(write)
     });
+    EtcdTxn::new().when(compares).and_then(operations.chain(then).collect::<Vec<_>>())
+}
+
+/// What `txn` expects, as it is, and the state of the store.
+fn expected(keys: &Keys, txn: &Txn) -> Vec<TxnOp> {
     let reads = txn.expect.iter().map(|(name, _)| get(keys.record(name.as_str()), GetOptions::new()));
-    let otherwise: Vec<_> = std::iter::once(Meta::get(keys, 0)).chain(reads).collect();
-    EtcdTxn::new().when(compares).and_then(operations.chain(then).collect::<Vec<_>>()).or_else(otherwise)
+    std::iter::once(Meta::get(keys, 0)).chain(reads).collect()
 }
 
 fn compare(keys: &Keys, name: &Name, expect: Expect) -> Compare {

@@ -84,6 +84,21 @@ async fn one_that_conflicts_is_in_nobodys_way_and_sees_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_alone_that_conflicts_sees_why_whether_it_hoped_not_to_or_was_wary() {
+    let etcd = SharedEtcd::get();
+    let store = Etcd::open(&etcd.url("together/alone")).await.unwrap();
+    let taken = commit(&store, put("a", "taken")).await.unwrap();
+    // The first of them hopes, since all went well so far; those behind it know better.
+    for _ in 0..3 {
+        let create = write(&"a".into(), Some(Expect::Absent), Write::Put(b"new".to_vec(), Stamp::New));
+        let Outcome::Conflict(seen) = store.commit(create).await.unwrap() else { panic!("it was taken") };
+        assert_eq!((seen.version("a"), seen.revision), (taken.revision, taken.revision));
+        assert_eq!(seen.records["a"].value, b"taken");
+    }
+    assert_eq!(value(&store, "a").await.unwrap(), Some(b"taken".to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stamps_are_kept_whatever_place_gave_them() {
     let etcd = SharedEtcd::get();
     let store = Arc::new(Etcd::open(&etcd.url("together/stamps")).await.unwrap());
