@@ -5,7 +5,7 @@
 //! that one's task may have other things to do.
 //!
 //! Whoever goes alone hardly ever conflicts, and goes in the hope of that: what to read if it does is left out, which makes
-//! a third less to write for etcd. Where that was wrong it goes again, with the reads.
+//! a quarter less for etcd to write. Where that was wrong it goes again, with the reads.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 //! etcd's server measures what a connection can carry: behind a request it sends a ping, and the next one with the
 //! first request after that was answered. For requests that are answered within a millisecond that is a ping each:
 //! both ends write, read and wake up once more for it. While one is open it sends no other. So the answer is held
-//! back, and there is one ping in [`HOLD`]. HTTP/2 asks that pings are answered, and leaves open when.
+//! back, and there is one ping in [`HOLD`]. HTTP/2 wants pings answered, rather soon than late, and sets no time.
 //!
 //! An answer must not get into the middle of what else is sent. Whoever speaks HTTP/2 above this flushes when it has
 //! written whole frames, and only then: there, and nowhere else, an answer is taken out, or put back in.
