@@ -5,7 +5,7 @@
 //! that one's task may have other things to do.
 //!
 //! Whoever goes alone hardly ever conflicts, and goes in the hope of that: what to read if it does is left out, which makes
-//! a quarter less for etcd to write. Where that was wrong it goes again, with the reads.
+//! a quarter less for etcd to write. Where that was wrong the records are read by themselves.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,16 +92,13 @@ impl Lane {
     pub(crate) async fn commit(self: &Arc<Self>, txn: Txn) -> Result<Outcome> {
         let called = self.timekeeper.read().await?;
         if !called.allows(txn.at) {
-            let names: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
-            return Ok(Outcome::Conflict(self.read(&names).await?));
+            return self.conflict(&txn).await;
         }
         if txn.writes.is_empty() {
             return self.check(&txn).await;
         }
         if let Some(turn) = self.turn_alone() {
-            let sent = self.send_alone(&turn, &txn, called.reached()).await;
-            let mut outcomes = sent.map_err(|fault| self.wire.writing(fault))?;
-            return outcomes.pop().unwrap_or_else(|| Err(no_outcome()));
+            return self.commit_alone(&turn, &txn, called.reached()).await;
         }
         let (answer, answered) = oneshot::channel();
         self.hand_in(Commit { txn, called, asked: boottime(), answer });
@@ -139,16 +136,25 @@ impl Lane {
         }
     }
 
-    async fn send_alone(&self, turn: &Turn, txn: &Txn, now: Reached) -> Result<Vec<Result<Outcome>>, Fault> {
-        if turn.mood == Mood::Hopeful {
-            let answer = self.wire.txn(Twice::Harmful, commit::hope(&self.keys, txn, now)).await?;
-            if answer.succeeded() {
-                return Ok(self.outcomes(&[txn], &answer, now).await);
-            }
+    async fn commit_alone(&self, turn: &Turn, txn: &Txn, now: Reached) -> Result<Outcome> {
+        let plan = match turn.mood {
+            Mood::Hopeful => commit::hope(&self.keys, txn, now),
+            Mood::Wary => commit::plan(&self.keys, &[txn], now),
+        };
+        let sent = self.wire.txn(Twice::Harmful, plan).await;
+        let answer = sent.map_err(|fault| self.wire.writing(fault))?;
+        if turn.mood == Mood::Hopeful && !answer.succeeded() {
             // It has surely not happened.
             self.lock().wary = WARY;
+            return self.conflict(txn).await;
         }
-        self.send(&[txn], now).await
+        self.outcomes(&[txn], &answer, now).await.pop().unwrap_or_else(|| Err(no_outcome()))
+    }
+
+    /// What `txn` expects, as it is: it has to be decided again.
+    async fn conflict(&self, txn: &Txn) -> Result<Outcome> {
+        let names: Vec<Name> = txn.expect.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Outcome::Conflict(self.read(&names).await?))
     }
 
     /// What came of each.
