@@ -63,7 +63,7 @@ impl Line {
         Self { jobs, turn, kept: None, waiting, on_the_way: 0, expected: 0, until, in_a_hurry: 0 }
     }
 
-    /// Whether one more batch may be on the way, by this one.
+    /// Whether one more batch may go, by this way.
     pub(crate) fn has_room(&self, way: Way) -> bool {
         let most = match way {
             Way::Short => MOST_ON_THE_WAY,
@@ -89,7 +89,12 @@ impl Line {
                 // Whoever comes now may go alone.
                 self.kept = None;
             }
-            self.wait().await?;
+            match self.wait().await {
+                Some(()) => {}
+                None if self.waiting.jobs.is_empty() => return None,
+                // Nobody is to come any more for whom these are held back.
+                None => break,
+            }
         }
         self.on_the_way += 1;
         Some(std::mem::take(&mut self.waiting).jobs)
@@ -117,7 +122,7 @@ impl Line {
         here > 0 && (here >= enough || self.waiting.is_full())
     }
 
-    /// Waits for one more, or until those who are expected are late.
+    /// Waits for one more, or until those who are expected are late. `None`: nobody can hand in any more.
     async fn wait(&mut self) -> Option<()> {
         if self.expected == 0 {
             let job = self.jobs.recv().await?;
@@ -255,6 +260,15 @@ mod tests {
         }
         hand_in(&jobs, 1);
         assert_eq!(next(&mut line).await, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_are_held_back_go_when_nobody_can_hand_in_any_more() {
+        let (jobs, mut line) = after(8).await;
+        hand_in(&jobs, 3);
+        drop(jobs);
+        assert_eq!(next(&mut line).await, 3);
+        assert!(line.next(Way::Short).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
