@@ -34,7 +34,9 @@ pub use acts::{
 };
 pub use feed::{EventsQuery, FeedEvent};
 pub use history::{HistoryAnswer, HistoryQuery};
-pub use jobs::{JobAnswer, JobQuery, JobState, QueuesAnswer, UndoneAnswer, UndoneQuery};
+pub use jobs::{
+    JobAnswer, JobQuery, JobState, QueuesAnswer, ReplayAnswer, ReplayRequest, UndoneAnswer, UndoneQuery,
+};
 pub use logs::{LogAnswer, LogQuery};
 pub use runs::{RunShown, RunsAnswer, RunsQuery};
 pub use status::{AgentAnswer, AgentStatus, AgentsAnswer, StatusAnswer, StatusQuery};

@@ -47,7 +47,8 @@ pub(crate) use short::{Short, ShortCall, ShortWait};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use webhook::{WebhookCommand, WebhookListArgs, WebhookOneArgs, WebhookTestArgs};
 pub(crate) use work::{
-    HoldArgs, JobsArgs, JobsCommand, KillArgs, ResumeArgs, RunAgentArgs, RunsArgs, ScaleArgs, UpArgs,
+    HoldArgs, JobsArgs, JobsCommand, KillArgs, ReplayArgs, ResumeArgs, RunAgentArgs, RunsArgs, ScaleArgs,
+    UpArgs,
 };
 
 /// Runs fleets of agents, and keeps them out of each other's way

@@ -22,7 +22,9 @@ use bell_api::control::deliveries::{
 };
 use bell_api::control::feed::EventsQuery;
 use bell_api::control::history::{HistoryAnswer, HistoryQuery};
-use bell_api::control::jobs::{JobAnswer, QueuesAnswer, UndoneAnswer, UndoneQuery};
+use bell_api::control::jobs::{
+    JobAnswer, LetterToReplay, QueuesAnswer, ReplayAnswer, ReplayRequest, UndoneAnswer, UndoneQuery,
+};
 use bell_api::control::runs::{RunsAnswer, RunsQuery};
 use bell_api::control::status::{StatusAnswer, StatusQuery};
 use bell_api::control::why::WhyAnswer;
@@ -244,9 +246,8 @@ impl Fleet {
         ask!(self, |control| control.job(name, wait), |client| client.job(name, wait))
     }
 
-    pub(crate) async fn undone(&self) -> Result<UndoneAnswer, Refusal> {
-        let query = UndoneQuery::default();
-        ask!(self, |control| control.undone(&query), |client| client.undone(&query))
+    pub(crate) async fn undone(&self, query: &UndoneQuery) -> Result<UndoneAnswer, Refusal> {
+        ask!(self, |control| control.undone(query), |client| client.undone(query))
     }
 
     pub(crate) async fn history(&self, query: &HistoryQuery) -> Result<HistoryAnswer, Refusal> {
@@ -346,6 +347,11 @@ impl Fleet {
     pub(crate) async fn replay(&self, job: &str) -> Result<DoneAnswer, Refusal> {
         let request = SimpleRequest { by: self.by() };
         ask!(self, |control| control.replay(job, &self.who()), |client| client.replay(job, &request))
+    }
+
+    pub(crate) async fn replay_all(&self, letters: Vec<LetterToReplay>) -> Result<ReplayAnswer, Refusal> {
+        let request = ReplayRequest { letters, by: self.by() };
+        ask!(self, |control| control.replay_all(&request, &self.who()), |client| client.replay_all(&request))
     }
 }
 

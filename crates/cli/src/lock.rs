@@ -9,6 +9,7 @@ mod show;
 mod wait;
 mod watch;
 
+use bell_api::outcome::Outcome;
 use bell_coord::Ask;
 use bell_core::key::Key;
 use bell_core::lock::{Fence, Mode, Ttl};
@@ -41,6 +42,13 @@ pub(crate) async fn lock(desk: &Desk, command: LockCommand) -> Result<u8, Refusa
 /// What acquire and run ask for.
 pub(crate) fn ask(keys: &[String], mode: Mode, ttl: Ttl, wait: Duration) -> Result<Ask, Refusal> {
     let keys = keys.iter().map(|key| Key::parse(key)).collect::<Result<Vec<Key>, _>>()?;
+    if let Some(key) = keys.iter().find(|key| key.is_reserved()) {
+        return Err(Refusal::new(
+            Outcome::Unauthorized,
+            format!("could not take {key}: keys of bell: are Bellwether's own"),
+            "Use a key with another scheme, such as job:nightly.",
+        ));
+    }
     Ok(Ask { mode, ..Ask::all(keys).ttl(ttl).wait(wait) })
 }
 

@@ -63,6 +63,7 @@ mod publish;
 mod queue;
 mod reload;
 mod remote;
+mod replay;
 mod run;
 mod saved;
 mod say;

@@ -24,7 +24,6 @@ use bell_api::ask::SessionRequest;
 use bell_coord::Denied;
 use bell_core::lock::Ttl;
 use bell_core::session::SESSION_TTL;
-use bell_gateway::limits::SESSION_TTL_MAX;
 use bell_locks::{Ask, Held, Identity, Locks};
 
 use crate::answer::Refusal;
@@ -41,6 +40,12 @@ use supervise::{Signals, supervise};
 
 /// It is renewed as long as the command runs, so this is only how long it outlives a machine that dies.
 const DEFAULT_TTL_S: u64 = 60;
+
+/// The longest ttl of a lease through a gateway. A process that dies is noticed there by its silence alone, so this is how
+/// long its locks outlive it: less than a session without heartbeats lasts, with time to grant them to the next in line.
+const GATEWAY_TTL_MAX: Duration = Duration::from_secs(14);
+const _: () = assert!(GATEWAY_TTL_MAX.as_millis() < SESSION_TTL.as_millis());
+
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 /// How a wait for locks ended.
@@ -53,13 +58,13 @@ pub(crate) async fn run(desk: &Desk, mut args: RunArgs) -> Result<u8, Refusal> {
     flock::name_key(&mut args)?;
     let first = first_key(&args.keys)?;
     let grace = span::wait(args.kill_after.as_deref(), "--kill-after", DEFAULT_GRACE)?;
-    let ask = read(&args)?;
+    let ask = read(desk, &args)?;
     let (mode, patience) = (ask.mode, ask.wait);
     let who = who(args.label.take(), command_name(&args.command), Some(std::process::id()))?;
     // Both before the first wait: a signal that comes just after the grant is the command's.
     let group = Group::choose();
     let (mut interrupts, signals) = (Interrupts::listen()?, Signals::listen(group)?);
-    let locks = match session(desk, who, ask.ttl).await {
+    let locks = match session(desk, who).await {
         Err(refusal) if unlocked::is_allowed(&args, &refusal) => {
             return unlocked::run(desk, &args, &first, group, grace, signals).await;
         }
@@ -103,39 +108,33 @@ pub(crate) async fn run(desk: &Desk, mut args: RunArgs) -> Result<u8, Refusal> {
     code
 }
 
-fn read(args: &RunArgs) -> Result<Ask, Refusal> {
+fn read(desk: &Desk, args: &RunArgs) -> Result<Ask, Refusal> {
     let default = Ttl::new(Duration::from_secs(DEFAULT_TTL_S)).unwrap_or(Ttl::DEFAULT);
-    let ttl = span::ttl(args.ttl.as_deref(), default)?;
+    let asked = span::ttl(args.ttl.as_deref(), default)?;
+    let ttl = if desk.gateway().is_some() { through_gateway(asked) } else { asked };
     let default = if args.nonblock { Duration::ZERO } else { WITHOUT_LIMIT };
     let wait = span::wait(args.wait.as_deref(), "--wait", default)?;
     ask(&args.keys, args.mode(), ttl, wait)
 }
 
+/// The ttl of a lease that is renewed through a gateway: renewals keep it for as long as the command runs, whatever the ttl.
+fn through_gateway(asked: Ttl) -> Ttl {
+    Ttl::new(asked.length().min(GATEWAY_TTL_MAX)).unwrap_or(asked)
+}
+
 /// A session of this command's own, so that two commands exclude each other, also inside one run.
-async fn session(desk: &Desk, who: Identity, ttl: Ttl) -> Result<Locks, Refusal> {
+async fn session(desk: &Desk, who: Identity) -> Result<Locks, Refusal> {
     let request = SessionRequest { label: who.label.clone(), pid: who.pid, ..SessionRequest::default() };
     if let Some(client) = desk.run() {
         let leases = leases::Leases::of_run(client.session(&request).await?);
         return Ok(Locks::new(Arc::new(leases), who)?);
     }
     if let Some(key) = desk.gateway() {
-        let request = SessionRequest { node: who.node.clone(), ttl_ms: Some(outlives(ttl)?), ..request };
+        let request = SessionRequest { node: who.node.clone(), ..request };
         let leases = leases::Leases::of_gateway(key.session(&request).await?);
         return Ok(Locks::new(Arc::new(leases), who)?);
     }
     Ok(Locks::new(desk.store().await?.backend.clone(), who)?)
-}
-
-/// How long the session of a command at a gateway outlives a heartbeat: as long as its leases at the least, since they end
-/// with it and are renewed together with it.
-fn outlives(ttl: Ttl) -> Result<u64, Refusal> {
-    if ttl.length() > SESSION_TTL_MAX {
-        return Err(Refusal::invalid(
-            "could not hold a lock through a gateway that outlives this machine by more than a day",
-            "Give --ttl of 1 day or less: it is renewed for as long as the command runs.",
-        ));
-    }
-    Ok(span::ms(ttl.length().max(SESSION_TTL)))
 }
 
 async fn wait(desk: &Desk, locks: &Locks, ask: Ask, interrupts: &mut Interrupts) -> Result<Waited, Denied> {

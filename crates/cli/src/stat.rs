@@ -1,6 +1,6 @@
 //! `bell stat`: how a fleet stands, agent by agent.
 
-use bell_api::control::status::{AgentStatus, LockStatus, StatusAnswer, StatusQuery};
+use bell_api::control::status::{AgentStatus, Attention, LockStatus, StatusAnswer, StatusQuery};
 use bell_api::exit;
 use bell_why::words::length;
 
@@ -29,8 +29,9 @@ fn lines(stat: &StatusAnswer, in_detail: bool) -> String {
     let mut lines =
         vec![format!("{daemons}, {}{of} running{lost}, {} waiting{paused}", stat.running, stat.waiting)];
     if stat.broken > 0 {
-        lines.push(format!("{} mistakes in the project: bell check tells", stat.broken));
+        lines.push(format!("broken: {} errors in the project's files (bell check)", stat.broken));
     }
+    lines.extend(stat.attention.iter().map(attention_line));
     lines.extend(stat.agents.iter().map(agent_line));
     if in_detail {
         lines.extend(stat.agents.iter().flat_map(details));
@@ -40,6 +41,10 @@ fn lines(stat: &StatusAnswer, in_detail: bool) -> String {
         lines.push("more locks: bell lock list".to_owned());
     }
     lines.join("\n")
+}
+
+fn attention_line(attention: &Attention) -> String {
+    format!("  {}: {}", attention.subject, attention.message)
 }
 
 fn agent_line(agent: &AgentStatus) -> String {

@@ -1,13 +1,14 @@
 //! Steering a fleet: holding it, ending runs, saying how many may run, and looking after the queues.
 
 use bell_api::control::acts::DoneAnswer;
-use bell_api::control::jobs::{Queue, UndoneLine};
+use bell_api::control::jobs::{Queue, UndoneLine, UndoneQuery};
 use bell_api::exit;
 use bell_core::work::job::Fate;
 
 use crate::answer::Refusal;
-use crate::cli::{HoldArgs, JobsArgs, JobsCommand, KillArgs, ResumeArgs, ScaleArgs};
+use crate::cli::{HoldArgs, JobsArgs, JobsCommand, KillArgs, ReplayArgs, ResumeArgs, ScaleArgs};
 use crate::fleet::{Fleet, Need, Reach};
+use crate::replay::replay;
 use crate::say::Say;
 
 /// Takes an operator's word about the scale of an agent back.
@@ -61,13 +62,14 @@ pub(crate) async fn jobs(say: &Say, reach: &Reach, args: &JobsArgs) -> Result<u8
             Ok(exit::OK)
         }
         JobsCommand::Undone => {
-            let answer = fleet.undone().await?;
+            let answer = fleet.undone(&UndoneQuery::default()).await?;
             let _ = say.answer(&answer, || lines(&answer.undone, undone_line, "everything was done"));
             Ok(exit::OK)
         }
         JobsCommand::Clear { agent } => Ok(done(say, &fleet.clear(agent).await?)),
         JobsCommand::Cancel { job } => Ok(done(say, &fleet.cancel(job).await?)),
-        JobsCommand::Replay { job } => Ok(done(say, &fleet.replay(job).await?)),
+        JobsCommand::Replay(ReplayArgs { job: Some(job), .. }) => Ok(done(say, &fleet.replay(job).await?)),
+        JobsCommand::Replay(args) => replay(say, &fleet, args).await,
     }
 }
 

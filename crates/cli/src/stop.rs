@@ -9,6 +9,8 @@ use bell_client::Client;
 use bell_control::Who;
 use bell_control::place::Place;
 use bell_coord::audit::act;
+use bell_coord::work::wall_now;
+use bell_core::work::Wall;
 use rustix::process::Signal;
 use serde::Serialize;
 
@@ -31,6 +33,9 @@ struct StopAnswer {
     /// The process, of a daemon of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<i32>,
+    /// Jobs that the stop took out of the queues, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cleared: Option<usize>,
 }
 
 /// Stops a daemon. Answers the exit code.
@@ -55,6 +60,7 @@ pub(crate) async fn stop(say: &Say, reach: &Reach, args: &StopArgs) -> Result<u8
         // Whoever wants to stop a daemon whose store is gone must be able to.
         say.talk(refusal.0.message.as_deref().unwrap_or("could not record who stops the daemon"));
     }
+    let began = wall_now();
     daemon.signal(Signal::TERM);
     if args.now {
         // Another signal than the first: the kernel keeps one of each, so neither is lost in the other.
@@ -76,9 +82,26 @@ pub(crate) async fn stop(say: &Say, reach: &Reach, args: &StopArgs) -> Result<u8
         never = progress.tell(&what) => match never {},
     }
     drop(progress);
-    let answer = StopAnswer { outcome: Outcome::Ended, pid: Some(daemon.pid) };
+    // The store may be gone: the daemon is stopped all the same.
+    let cleared = cleared_since(reach.store.as_deref(), args, began).await.ok();
+    let answer = StopAnswer { outcome: Outcome::Ended, pid: Some(daemon.pid), cleared };
     let _ = say.answer(&answer, || format!("stopped the daemon (pid {})", daemon.pid));
+    if let Some(cleared @ 1..) = cleared {
+        say.talk(&bring_back(cleared));
+    }
     Ok(exit::OK)
+}
+
+/// How to bring back what a stop cleared.
+pub(crate) fn bring_back(cleared: usize) -> String {
+    format!(
+        "{cleared} waiting jobs were cleared from the queue; bring them back: bell jobs replay --cleared (--dry-run shows \
+         them); on_stop = \"keep\" in config.toml keeps them"
+    )
+}
+
+async fn cleared_since(store: Option<&str>, args: &StopArgs, since: Wall) -> Result<usize, Refusal> {
+    Ok(open(store, &args.project).await?.coord.cleared_since(since).await?)
 }
 
 /// Stops the daemon behind a gateway, and waits until nobody answers there.
@@ -96,8 +119,10 @@ async fn stop_there(say: &Say, client: &Client, args: &StopArgs) -> Result<u8, R
         never = progress.tell(&done.message) => match never {},
     }
     drop(progress);
-    let answer = StopAnswer { outcome: Outcome::Ended, pid: None };
+    let answer = StopAnswer { outcome: Outcome::Ended, pid: None, cleared: None };
     let _ = say.answer(&answer, || format!("stopped the daemon at {}", client.address()));
+    // The store is the daemon's: what it said before it stopped is all there is to know.
+    say.talk(&done.message);
     Ok(exit::OK)
 }
 

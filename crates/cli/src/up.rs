@@ -19,7 +19,8 @@ use crate::answer::{Refusal, refused};
 use crate::cli::UpArgs;
 use crate::interrupt::Interrupts;
 use crate::say::{Format, Say};
-use banner::Ready;
+use crate::stop::bring_back;
+use banner::{Ready, problem_lines};
 
 /// What is told, one line each with `--json`: programs wait for `ready`.
 #[derive(Serialize)]
@@ -94,6 +95,9 @@ pub(crate) async fn up(say: &Say, store: Option<&str>, args: &UpArgs) -> Result<
         .await?;
     let Stopped { cleared, interrupted } = stopped;
     say.talk(&format!("stopped: {cleared} jobs cleared from the queue, {interrupted} runs interrupted"));
+    if cleared > 0 {
+        say.talk(&bring_back(cleared));
+    }
     if say.format() == Format::Json {
         tell(say, Event::Stopped { cleared, interrupted }, "");
     }
@@ -118,12 +122,11 @@ fn tell(say: &Say, event: Event, plain: &str) {
 
 fn not_up(error: &UpError) -> Refusal {
     match error {
-        UpError::Project { folder, problems } => {
-            let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            let why = if why.is_empty() { "no agent was found in it".to_owned() } else { why.join("\n") };
+        UpError::Settings { folder, problems } => {
+            let why: Vec<String> = problems.iter().flat_map(problem_lines).collect();
             Refusal::invalid(
-                format!("could not use the project in {}: {why}", folder.display()),
-                "bell check says everything that is wrong.",
+                format!("could not start the project in {}:\n{}", folder.display(), why.join("\n")),
+                "Correct config.toml, then run bell up again; bell check validates the whole project.",
             )
         }
         UpError::Occupied(_) => Refusal::new(

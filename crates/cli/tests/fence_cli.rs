@@ -42,6 +42,17 @@ fn the_fence_comes_from_the_lock_that_the_command_runs_under() {
 }
 
 #[test]
+fn a_fifo_in_place_of_the_file_of_fences_is_refused_at_once() {
+    let place = Place::sqlite();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path(".report.fence"), rustix::fs::Mode::RUSR).unwrap();
+    let write = place.command(&["fence", "write", "report", "--fence", "1"]);
+    let refused = finish_with(write, "text");
+    assert!(refused.code != 0 && refused.err.contains("not a regular file"), "{refused:?}");
+    assert!(!place.path("report").exists());
+    assert!(place.run(&["fence", "show", "report"]).code != 0);
+}
+
+#[test]
 fn a_path_that_can_not_be_written_is_refused() {
     let place = Place::sqlite();
     finish_with(place.command(&["fence", "write", ".", "--fence", "1"]), "x").expect(4);

@@ -308,6 +308,19 @@ fn the_doctor_tries_a_folder_out() {
 }
 
 #[test]
+fn a_flock_needs_a_regular_file_and_never_creates_the_target_of_a_link() {
+    let place = Place::sqlite();
+    std::os::unix::fs::symlink(place.path("target"), place.path("link")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
+    for name in ["link", "fifo"] {
+        let refused = place.run(&["lock", "run", "job:x", "--flock", name, "--", "touch", "ran"]).expect(4);
+        assert!(refused.err.contains("could not take the flock"), "{refused:?}");
+    }
+    assert!(!place.path("target").exists() && !place.path("ran").exists());
+    assert!(place.is_free("job:x"), "the lease was given back");
+}
+
+#[test]
 fn a_flock_is_seen_by_those_who_know_nothing_else() {
     let place = Place::sqlite();
     let holding =

@@ -134,3 +134,9 @@ fn a_challenge_is_nobodys_job() {
     let ran = place.run(&["webhook", "test", "hello.json"]).expect(2);
     assert!(ran.out.contains("it is answered with: abc"), "{}", ran.out);
 }
+
+#[test]
+fn a_list_of_more_deliveries_than_one_answer_has_is_refused_with_the_most() {
+    let refused = Place::sqlite().run(&["webhook", "ls", "--limit", "1001"]).expect(9);
+    assert!(refused.err.contains("1..=1000"), "{}", refused.err);
+}

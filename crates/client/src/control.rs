@@ -11,7 +11,9 @@ use bell_api::control::acts::{
 };
 use bell_api::control::feed::EventsQuery;
 use bell_api::control::history::{HistoryAnswer, HistoryQuery};
-use bell_api::control::jobs::{JobAnswer, QueuesAnswer, UndoneAnswer, UndoneQuery};
+use bell_api::control::jobs::{
+    JobAnswer, QueuesAnswer, ReplayAnswer, ReplayRequest, UndoneAnswer, UndoneQuery,
+};
 use bell_api::control::logs::{LogAnswer, LogQuery};
 use bell_api::control::runs::{RunShown, RunsAnswer, RunsQuery};
 use bell_api::control::status::{AgentAnswer, AgentsAnswer, StatusAnswer, StatusQuery};
@@ -188,6 +190,14 @@ impl Client {
     /// [`Failure`], which says why.
     pub async fn replay(&self, job: &str, request: &SimpleRequest) -> Result<DoneAnswer, Failure> {
         self.post(&format!("/v1/jobs/{}/replay", segment(job)), request).await
+    }
+
+    /// Replays dead letters.
+    ///
+    /// # Errors
+    /// [`Failure`], which says why.
+    pub async fn replay_all(&self, request: &ReplayRequest) -> Result<ReplayAnswer, Failure> {
+        self.post("/v1/undone/replay", request).await
     }
 
     /// Takes a lock from whoever holds it.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bell_api::control::deliveries::{
-    DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryRow, DeliveryShown, RedeliverRequest,
+    DELIVERIES_MAX, DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryRow, DeliveryShown,
+    RedeliverRequest,
 };
 use bell_api::outcome::Outcome;
 use bell_coord::audit::act;
@@ -19,9 +20,8 @@ use crate::hooks::{hooks, variable};
 use crate::refused::Refused;
 use crate::who::Who;
 
-/// Deliveries in an answer, if nobody says how many, and at the most.
+/// Deliveries in an answer, if the query does not say how many.
 const ROWS: u32 = 50;
-const ROWS_MAX: u32 = 1_000;
 
 impl Control {
     /// Deliveries, the latest first.
@@ -29,7 +29,7 @@ impl Control {
     /// # Errors
     /// If the store can't be read.
     pub async fn deliveries(&self, query: &DeliveriesQuery) -> Result<DeliveriesAnswer, Refused> {
-        let limit = usize::try_from(query.limit.unwrap_or(ROWS).min(ROWS_MAX)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit.unwrap_or(ROWS).min(DELIVERIES_MAX)).unwrap_or(usize::MAX);
         let is_wanted = |delivery: &Delivery| {
             let of = |source: &String| **source == *delivery.key.source;
             query.source.as_ref().is_none_or(of)

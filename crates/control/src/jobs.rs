@@ -4,22 +4,27 @@ use std::time::Duration;
 
 use bell_api::control::acts::{DoneAnswer, TriggerAnswer, TriggerRequest};
 use bell_api::control::jobs::{
-    JobAnswer, JobState, Queue, QueuesAnswer, UndoneAnswer, UndoneLine, UndoneQuery,
+    JobAnswer, JobState, Queue, QueuesAnswer, REPLAYS_MAX, ReplayAnswer, ReplayRequest, ReplayResult,
+    UndoneAnswer, UndoneLine, UndoneQuery,
 };
 use bell_api::outcome::Outcome;
 use bell_coord::audit::act;
 use bell_coord::work::intake::new_job;
 use bell_coord::work::wall_now;
+use bell_core::work::Wall;
 use bell_core::work::accept::{Accepted, Offer};
+use bell_core::work::agent::AgentName;
 use bell_core::work::job::{Job, JobId, JobSpec, State, Trigger};
-use bell_core::work::shelve::Moved;
+use bell_core::work::shelve::{DeadLetter, Moved, Replayed};
 use bell_project::agent::Agent;
 use bell_project::load::Loaded;
+use bell_project::settings::OnStop;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::control::{Control, agent_name, record_name};
 use crate::limits::{caps, room, rules};
+use crate::nodes;
 use crate::refused::Refused;
 use crate::runs::no_such;
 use crate::status::find;
@@ -183,6 +188,47 @@ impl Control {
         Ok(done)
     }
 
+    /// Replays dead letters.
+    ///
+    /// # Errors
+    /// If there are too many, a name is none, or the store can't be reached.
+    pub async fn replay_all(&self, request: &ReplayRequest, who: &Who) -> Result<ReplayAnswer, Refused> {
+        let count = request.letters.len();
+        if count > REPLAYS_MAX {
+            return Err(Refused::invalid(
+                format!("could not replay {count} dead letters at once: {REPLAYS_MAX} is the most"),
+                "Send them in several requests.",
+            ));
+        }
+        let letter = |job: &str, at_ms| Ok(DeadLetter { job: record_name(job)?.into(), since: Wall(at_ms) });
+        let letters = request.letters.iter().map(|given| letter(&given.job, given.at_ms));
+        let letters = letters.collect::<Result<Vec<_>, Refused>>()?;
+        let loaded = self.loaded();
+        let size = |agent: &AgentName| loaded.agents.get(agent).map(|agent| room(agent).size);
+        let act = act(&who.recorded(request.by.as_deref()), "replay", format!("{count} dead letters"));
+        let replayed = self.coord.acting(act).replay_all(&letters, size).await?;
+        let results: Vec<_> = replayed.into_iter().map(replay_result).collect();
+        let queued = results.iter().filter(|result| **result == ReplayResult::Queued).count();
+        tracing::info!(count, queued, by = who.words(request.by.as_deref()), "dead letters replayed");
+        Ok(ReplayAnswer { outcome: Outcome::Written, results })
+    }
+
+    /// How many waiting jobs a stop of the only daemon takes out of the queues now, by `on_stop`.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn cleared_by_a_stop(&self) -> Result<u32, Refused> {
+        if nodes::count(&self.coord).await? > 1 {
+            return Ok(0);
+        }
+        let loaded = self.loaded();
+        let clears = |agent: &AgentName| {
+            loaded.agents.get(agent).is_some_and(|agent| agent.settings.on_stop == OnStop::Clear)
+        };
+        let lines = self.coord.lines().await?;
+        Ok(lines.iter().filter(|(agent, _)| clears(agent)).map(|(_, line)| line.waiting).sum())
+    }
+
     /// Takes every job of an agent out of its queue; each can be replayed.
     ///
     /// # Errors
@@ -234,6 +280,15 @@ fn job_answer(id: JobId, job: Job, outcome: Outcome) -> JobAnswer {
         runs: job.runs,
         fate,
         returned: job.returned,
+    }
+}
+
+fn replay_result(replayed: Replayed) -> ReplayResult {
+    match replayed {
+        Replayed::Queued => ReplayResult::Queued,
+        Replayed::Full => ReplayResult::QueueFull,
+        Replayed::NoAgent => ReplayResult::NoAgent,
+        Replayed::Gone => ReplayResult::Gone,
     }
 }
 

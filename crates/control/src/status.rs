@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_api::control::status::{
-    AgentAnswer, AgentShown, AgentStatus, AgentsAnswer, LockStatus, Scaled, StatusAnswer, StatusQuery,
+    AgentAnswer, AgentShown, AgentStatus, AgentsAnswer, Attention, AttentionKind, LockStatus, Scaled,
+    StatusAnswer, StatusQuery,
 };
 use bell_api::outcome::Outcome;
 use bell_coord::work::wall_now;
@@ -26,8 +27,8 @@ use crate::refused::Refused;
 const NEXT: usize = 5;
 /// Locks that are told.
 const LOCKS: usize = 100;
-/// Bellwether's own keys begin so.
-const OWN_SCHEME: &str = "bell";
+/// Entries of `attention` in an answer: two screens. `bell check` has every broken file.
+const ATTENTION: usize = 100;
 
 /// What runs and what is paused, as the agents are seen beside it.
 struct Standing {
@@ -58,6 +59,7 @@ impl Control {
             waiting: agents.iter().map(|agent| agent.waiting).sum(),
             paused: standing.pool.paused.map(|pause| pause.reason),
             broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
+            attention: broken_files(&loaded),
             agents,
             locks,
             more_locks,
@@ -158,9 +160,24 @@ impl Control {
                 || holders.any(|who| who.agent.as_deref() == agent)
                 || waiting.any(|who| who.agent.as_deref() == agent)
         };
-        let shown = listing.locks.iter().filter(|state| state.key.scheme() != OWN_SCHEME && is_its(state));
+        let shown = listing.locks.iter().filter(|state| !state.key.is_reserved() && is_its(state));
         Ok((shown.map(lock_status).collect(), listing.next.is_some()))
     }
+}
+
+fn broken_files(loaded: &Loaded) -> Vec<Attention> {
+    let errors = loaded.problems.iter().filter(|problem| problem.is_error()).take(ATTENTION);
+    errors
+        .map(|problem| Attention {
+            kind: AttentionKind::BrokenFile,
+            subject: problem.place.to_string(),
+            message: match &problem.nearest {
+                Some(name) => format!("{} (did you mean {name:?}?)", problem.message),
+                None => problem.message.clone(),
+            },
+            hint: problem.hint.clone(),
+        })
+        .collect()
 }
 
 /// The agent that was named, or all.

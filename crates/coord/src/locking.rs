@@ -417,8 +417,14 @@ impl Coord {
     /// Breaks a lock: whoever holds it is told and whoever is next gets it. Leaves an audit entry.
     ///
     /// # Errors
+    /// [`Denied::Invalid`] if the key is reserved: a daemon whose key is broken is reported as gone although it works.
     /// [`Denied::NotHeld`] if nobody holds it, or its holder has just let go of it.
     pub async fn break_lock(&self, key: &Key, reason: &str, by: &str) -> Result<Broken, Denied> {
+        if key.is_reserved() {
+            return Err(Denied::Invalid(format!(
+                "could not break {key}: keys of bell: are Bellwether's own; they end with the daemon that holds them"
+            )));
+        }
         let holders = self.show(key).await?.holders;
         if holders.is_empty() {
             return Err(Denied::NotHeld);

@@ -11,6 +11,7 @@ use bell_core::time::Version;
 use bell_store::Watch;
 use bell_store::clock::boottime;
 use bell_store::presence::Attendance;
+use bell_store::txn::MAX_LAG;
 
 use crate::Coord;
 use crate::denied::Denied;
@@ -133,6 +134,16 @@ impl Session {
                 () = tokio::time::sleep(left) => {}
             }
         }
+    }
+
+    /// On this machine's boot clock: the earliest moment at which the store may let the session end and give what it held
+    /// to others. Every heartbeat moves it. Zero if it has ended; `None` if its leases stand for themselves.
+    pub fn ends_at(&self) -> Option<Duration> {
+        if self.is_ended() {
+            return Some(Duration::ZERO);
+        }
+        let trusted_until_ms = self.inner.trusted_until_ms.load(Ordering::Acquire);
+        (trusted_until_ms != u64::MAX).then(|| earliest_end(Duration::from_millis(trusted_until_ms)))
     }
 
     /// Whether it was ended, or found to have ended.
@@ -296,6 +307,12 @@ const FRESH: Duration = Duration::from_secs(4);
 /// How much earlier than the store a session's owner stops trusting it.
 const SESSION_MARGIN: Duration = Duration::from_secs(3);
 
+/// When the store may let a session end that its owner trusts until then. The decision of a heartbeat may be [`MAX_LAG`]
+/// older than its commit, and the session's end counts from the decision.
+fn earliest_end(trusted_until: Duration) -> Duration {
+    trusted_until + SESSION_MARGIN - MAX_LAG
+}
+
 /// A session that this does not keep alive.
 pub(crate) struct WeakSession {
     id: SessionId,
@@ -444,6 +461,23 @@ mod tests {
 
     fn broken(key: &str, reason: &str) -> Revoked {
         Revoked { key: Key::parse(key).unwrap(), fence: Fence(7), reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn the_store_keeps_a_session_for_longer_than_its_owner_trusts_it_and_for_no_time_once_it_has_ended() {
+        let session = Session::new(Identity::default(), Keep::Attended).unwrap();
+        let sent = Duration::from_secs(100);
+        session.trust_from(sent);
+        assert_eq!(session.ends_at(), Some(sent + SESSION_TTL - MAX_LAG));
+        session.mark_ended();
+        assert_eq!(session.ends_at(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_session_whose_leases_stand_for_themselves_has_no_end() {
+        let session = Session::new(Identity::default(), Keep::Detached).unwrap();
+        session.trust_from(Duration::from_secs(100));
+        assert_eq!(session.ends_at(), None);
     }
 
     #[tokio::test(start_paused = true)]

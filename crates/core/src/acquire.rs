@@ -266,7 +266,7 @@ impl Draft<'_> {
         Ok(self.lock(key)?.queue.iter().find(|waiter| waiter.is(&ask.session, &ask.request)).cloned())
     }
 
-    /// A request that called again keeps its place and gets a new deadline. A place that has lapsed is
+    /// A request that called again keeps its place and gets a new deadline; the longer ttl counts. A place that has lapsed is
     /// gone: others may wait by now because it no longer counted.
     fn keep_place(&mut self, ask: &Acquire) -> Decided<bool> {
         let Some(place) = self.place_of(ask)? else { return Ok(false) };
@@ -279,6 +279,7 @@ impl Draft<'_> {
             for waiter in &mut self.lock_mut(key)?.queue {
                 if waiter.is(&ask.session, &ask.request) {
                     waiter.until = until;
+                    waiter.ttl = waiter.ttl.max(ask.ttl);
                 }
             }
         }

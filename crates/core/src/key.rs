@@ -39,6 +39,9 @@ pub use error::KeyError;
 /// enough that a record's name with the key in it fits every store.
 pub const KEY_BYTES_MAX: usize = 512;
 
+/// The scheme of Bellwether's own keys. Callers can read them; they can't acquire or break them.
+const RESERVED_SCHEME: &str = "bell";
+
 /// The canonical name of a resource that can be locked. A copy shares the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(Arc<str>);
@@ -57,6 +60,11 @@ impl Key {
     /// What stands before the first colon: `deploy` in `deploy://api-prod`.
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+
+    /// Whether the key is one of Bellwether's own, `bell:…`: who holds it says which daemons are there.
+    pub fn is_reserved(&self) -> bool {
+        self.scheme() == RESERVED_SCHEME
     }
 }
 

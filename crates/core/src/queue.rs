@@ -180,6 +180,12 @@ impl Draft<'_> {
                 is_answered &= self.covering_lease(key, session, waiter.mode)?.is_some();
             }
             if is_answered {
+                // The longer ttl counts, also for a request that waited beside the one that was granted.
+                if self.is_waiting(&waiter)? {
+                    for key in keys_of(&waiter, key) {
+                        self.grant(key, waiter.granted(self.now()))?;
+                    }
+                }
                 self.remove_waiter(&waiter, key)?;
             }
         }

@@ -342,6 +342,16 @@ fn the_scheme_is_what_stands_before_the_first_colon() {
 }
 
 #[test]
+fn every_spelling_of_the_scheme_bell_is_reserved_and_no_other_is() {
+    for reserved in ["bell://fleet/nodes", "BELL://fleet/nodes", "bell:x"] {
+        assert!(Key::parse(reserved).unwrap().is_reserved(), "{reserved}");
+    }
+    for free in ["bells://fleet/nodes", "job:bell:x"] {
+        assert!(!Key::parse(free).unwrap().is_reserved(), "{free}");
+    }
+}
+
+#[test]
 fn a_key_is_stored_as_its_text() {
     let key = Key::parse("deploy://api-prod").unwrap();
     assert_eq!(serde_json::to_string(&key).unwrap(), r#""deploy://api-prod""#);

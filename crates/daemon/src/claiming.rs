@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use bell_control::limits::caps;
 use bell_coord::Denied;
 use bell_coord::work::running::{Claim, Work};
-use bell_core::work::run::End;
 use bell_project::agent::Agent;
 use tokio_util::sync::CancellationToken;
 
 use crate::site::Site;
+use crate::start_error::StartError;
 use crate::watching::Runs;
 
 /// How often work is looked for although nothing was told: a run elsewhere may have died in silence.
@@ -27,15 +27,22 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Starts what was claimed.
 #[async_trait]
 pub trait Starter: Send + Sync + 'static {
-    /// Starts the run of a claim, and sees to it from then on. The words of a refusal read after «could not».
-    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), String>;
+    /// Starts the run of a claim, and sees to it from then on.
+    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), StartError>;
+
+    /// Returns when this machine may claim again: it waits while what it claimed could not be started.
+    async fn may_claim(&self) {}
 }
 
 #[async_trait]
 impl Starter for Arc<Runs> {
-    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), String> {
+    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), StartError> {
         self.launch(site, agent, claim).await;
         Ok(())
+    }
+
+    async fn may_claim(&self) {
+        self.pace().may_claim().await;
     }
 }
 
@@ -45,9 +52,9 @@ pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: Cancell
     let (mut seen, mut held_back) = (0, 0_u32);
     while !stop.is_cancelled() {
         let sleep = match claim_all(&site, &starter, &stop).await {
-            Ok(found) => {
+            Ok((found, next)) => {
                 held_back = if found == Found::HeldBack { held_back.saturating_add(1) } else { 0 };
-                LOOK_EVERY
+                next
             }
             Err(error) => {
                 tracing::warn!(%error, "could not ask for work");
@@ -85,12 +92,13 @@ enum Found {
     Work,
 }
 
+/// Claims and starts what may start. Says when to ask again at the latest.
 async fn claim_all(
     site: &Arc<Site>,
     starter: &impl Starter,
     stop: &CancellationToken,
-) -> Result<Found, Denied> {
-    let mut found = Found::Nothing;
+) -> Result<(Found, Duration), Denied> {
+    let (mut found, mut next) = (Found::Nothing, LOOK_EVERY);
     for (name, _) in site.coord.lines().await?.into_iter().filter(|(_, line)| line.waiting > 0) {
         if found == Found::Nothing {
             found = Found::HeldBack;
@@ -98,20 +106,27 @@ async fn claim_all(
         while !stop.is_cancelled() {
             let loaded = site.loaded();
             let Some(agent) = loaded.agents.get(&name) else { break };
-            let Work::Job(claim) = site.coord.claim(&name, caps(&loaded, agent), &site.node).await? else {
-                break;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = starter.may_claim() => {}
+            }
+            let claim = match site.coord.claim(&name, caps(&loaded, agent), &site.node).await? {
+                Work::Job(claim) => claim,
+                Work::Later(wait) => {
+                    next = next.min(wait);
+                    break;
+                }
+                Work::Idle | Work::Paused(_) | Work::Occupied(_) => break,
             };
             found = Found::Work;
             tracing::info!(agent = %name, run = %claim.run, job = %claim.id, "claimed");
-            if let Err(reason) = starter.start(site, agent, &claim).await {
-                tracing::warn!(agent = %name, run = %claim.run, reason, "could not start a run");
-                // A supervisor that was killed right after the agent began could not say so.
-                let run = site.coord.run(&claim.run).await?.map(|(run, _)| run);
-                let has_begun = run.is_some_and(|run| run.begun.is_some());
-                let end = if has_begun { End::Lost } else { End::Unstartable { reason } };
+            if let Err(error) = starter.start(site, agent, &claim).await {
+                tracing::warn!(agent = %name, run = %claim.run, reason = error.reason(), "could not start a run");
+                let end = error.end(&site.coord, &claim.run).await?;
                 site.coord.finish(&claim.run, &end).await?;
             }
         }
     }
-    Ok(found)
+    Ok((found, next))
 }

@@ -58,12 +58,19 @@ pub struct Options {
     pub port: Option<Arc<TcpListener>>,
 }
 
+/// A daemon that was killed holds the lock of its project until the kernel has freed its memory, and a process that it was
+/// starting holds it until its program is loaded. Both take far less than this.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Between two tries at that lock.
+const OCCUPY_EVERY: Duration = Duration::from_millis(20);
+
 /// Why a daemon does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
-    /// The project can't be used.
-    #[error("could not use the project in {folder}")]
-    Project {
+    /// The project's `config.toml` can't be used.
+    #[error("could not use the settings of the project in {folder}")]
+    Settings {
         /// Where it is.
         folder: PathBuf,
         /// What is wrong with it.
@@ -138,7 +145,7 @@ impl Daemon {
     /// Starts everything.
     ///
     /// # Errors
-    /// If the project can't be used, another daemon is there, or the store refuses.
+    /// If the project's settings can't be used, another daemon is there, or the store refuses.
     pub async fn start(options: &Options) -> Result<Self, UpError> {
         let project = std::fs::canonicalize(&options.project);
         let project = project.map_err(UpError::disk(format!("find {}", options.project.display())))?;
@@ -146,14 +153,15 @@ impl Daemon {
             || Folder::open(&project).map_err(UpError::disk(format!("open {}", options.project.display())));
         let (folder, watched) = (open()?, open()?);
         let loaded = Arc::new(Loaded::load(&folder));
-        if loaded.agents.is_empty() {
-            let problems = loaded.problems.clone();
-            return Err(UpError::Project { folder: options.project.clone(), problems });
+        // Settings that were read in part may lack a cap or name another store: nothing starts with them.
+        let problems: Vec<Problem> = loaded.settings_errors().cloned().collect();
+        if !problems.is_empty() {
+            return Err(UpError::Settings { folder: options.project.clone(), problems });
         }
         check_locks(&loaded).await?;
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;
-        let occupied = place.occupy().map_err(UpError::disk("lock the folder .bell"))?;
+        let occupied = occupy(&place).await.map_err(UpError::disk("lock the folder .bell"))?;
         let occupied = occupied.ok_or_else(|| UpError::Occupied(options.project.clone()))?;
         place.sign().map_err(UpError::disk("write into the folder .bell"))?;
         link_commands(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
@@ -296,6 +304,9 @@ fn warn_of(loaded: &Loaded) {
     for agent in &loaded.kept {
         tracing::warn!(%agent, "its files can't be used; it goes on as it was");
     }
+    if loaded.settings_kept {
+        tracing::warn!("config.toml can't be used; the settings stay as they were");
+    }
 }
 
 async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {
@@ -362,6 +373,19 @@ const COMMANDS: &[&str] = &[
     "al-subagent-check",
     "al-subagent-wait",
 ];
+
+/// Keeps other daemons of this machine out of the project; `None` if one is there and stays.
+async fn occupy(place: &Place) -> io::Result<Option<File>> {
+    let taken = async {
+        loop {
+            match place.occupy() {
+                Ok(None) => tokio::time::sleep(OCCUPY_EVERY).await,
+                done => return done,
+            }
+        }
+    };
+    tokio::time::timeout(KILLED_WITHIN, taken).await.unwrap_or(Ok(None))
+}
 
 /// Puts `bell` where agents find it. What is there already is replaced by rename, so that an agent that looks at this
 /// moment finds one or the other.

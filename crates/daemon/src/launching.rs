@@ -1,17 +1,21 @@
 //! From a claimed job to a process that can be started: what to run, with which environment, files and limits.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bell_coord::work::running::Claim;
 use bell_project::agent::{Agent, Program};
+use bell_project::folder::ReadFault;
 use bell_project::load::CONFIG_BYTES_MAX;
+use bell_project::secret::SecretError;
 use bell_project::settings::{self, Keep};
 use bell_project::template::render;
 use bell_runner::container::{Container, Mount, MountAccess};
 use bell_runner::env::Environment;
+use bell_runner::error::Kind;
 use bell_runner::handle::SupervisorHandle;
 use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, Worktree};
 use bell_runner::presets::{Given, McpServer, Presets};
@@ -22,6 +26,7 @@ use serde_json::Value;
 use crate::counter;
 use crate::prompt::{context, prompt};
 use crate::site::Site;
+use crate::start_error::StartError;
 use crate::supervisor::Warrant;
 
 /// The very file that runs: an upgrade may replace the one at its path at any moment, and a supervisor has to understand
@@ -36,20 +41,33 @@ const PARAMS_FILE: &str = "params.json";
 const ENGINE_VARIABLES: &[&str] =
     &["PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "TMPDIR"];
 
-/// Starts the run of a claim. The words of a refusal read after «could not».
+/// Starts the run of a claim.
 pub(crate) async fn launch(
     site: &Site,
     agent: &Arc<Agent>,
     claim: &Claim,
-) -> Result<SupervisorHandle, String> {
-    let payload = site.coord.payload(&claim.id).await.map_err(|denied| denied.to_string())?;
+) -> Result<SupervisorHandle, StartError> {
+    let payload = site.coord.payload(&claim.id).await?;
     let context = context(&claim.job, payload.as_deref().unwrap_or("{}"));
     let launch = prepare(site, agent, claim, &context)?;
-    let warrant = Warrant::new(site, agent, claim, keys(agent, &context)?);
-    let made = DirBuilder::new().mode(0o700).create(&launch.run_dir);
-    made.map_err(|error| format!("make the run's folder: {error}"))?;
-    warrant.write(&launch.run_dir).map_err(|error| format!("write into the run's folder: {error}"))?;
-    spawn(Path::new(THIS_PROGRAM), &launch).await.map_err(|error| error.to_string())
+    let warrant = Warrant::new(site, agent, claim, keys(agent, &context).map_err(StartError::Agent)?);
+    make_run_dir(site, &launch.run_dir)
+        .map_err(|error| StartError::Transient(format!("make the run's folder: {error}")))?;
+    warrant.write(&launch.run_dir).map_err(|error| {
+        // Half a warrant is of no use, and has a secret in it.
+        drop(std::fs::remove_dir_all(&launch.run_dir));
+        StartError::Transient(format!("write into the run's folder: {error}"))
+    })?;
+    Ok(spawn(Path::new(THIS_PROGRAM), &launch).await?)
+}
+
+/// Makes the folder of a run. The folder of all runs may have been removed while this daemon ran: it is made again.
+fn make_run_dir(site: &Site, run_dir: &Path) -> io::Result<()> {
+    let make = || DirBuilder::new().mode(0o700).create(run_dir);
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => site.place.make().and_then(|()| make()),
+        made => made,
+    }
 }
 
 /// The locks that the agent must have before it starts.
@@ -58,11 +76,10 @@ fn keys(agent: &Agent, context: &Value) -> Result<Vec<bell_core::key::Key>, Stri
     rendered.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> Result<Launch, String> {
+fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> Result<Launch, StartError> {
     let run_dir = site.place.run_dir(&claim.run);
     let words = prompt(agent, context);
-    let mut launch =
-        Launch::new(claim.run.as_str(), &run_dir, Vec::new()).map_err(|error| error.to_string())?;
+    let mut launch = Launch::new(claim.run.as_str(), &run_dir, Vec::new())?;
     let agent_dir = launch.agent_dir();
     launch.env = environment(site, agent, claim, &agent_dir)?;
     launch.cwd = site.folder.path().to_owned();
@@ -77,17 +94,19 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
         Program::Preset(name) => preset(site, agent, claim, name, &words, &mut launch)?,
         Program::Command(_) | Program::File(_) if agent.settings.model.is_some() => {
             // Better not at all than with another model than the one that was asked for.
-            return Err("tell a command which model to use: name it in the command instead".to_owned());
+            let why = "tell a command which model to use: name it in the command instead";
+            return Err(StartError::Agent(why.to_owned()));
         }
         program => launch.argv = argv(site, agent, program),
     }
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
     launch.limits = limits(&agent.settings.limits);
-    launch.user =
-        agent.settings.user.as_deref().map(User::find).transpose().map_err(|error| error.to_string())?;
+    launch.user = agent.settings.user.as_deref().map(User::find).transpose()?;
     if launch.user.is_some() {
-        site.place.let_pass().map_err(|error| format!("let another user reach the run's folder: {error}"))?;
+        site.place.make().and_then(|()| site.place.let_pass()).map_err(|error| {
+            StartError::Transient(format!("let another user reach the run's folder: {error}"))
+        })?;
     }
     launch.landlock = agent.settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
     launch.worktree = agent.settings.worktree.as_ref().map(|wanted| worktree(site, wanted));
@@ -125,26 +144,41 @@ fn preset(
     name: &str,
     prompt: &str,
     launch: &mut Launch,
-) -> Result<(), String> {
-    let mut presets = Presets::built_in().map_err(|error| error.to_string())?;
+) -> Result<(), StartError> {
+    let mut presets = Presets::built_in()?;
     if let Ok(own) = site.folder.read(&format!("presets/{name}.toml"), CONFIG_BYTES_MAX) {
-        presets.add(name, &String::from_utf8_lossy(&own)).map_err(|error| error.to_string())?;
+        presets.add(name, &String::from_utf8_lossy(&own))?;
     }
     let agent_dir = launch.agent_dir();
     let (url, token) = (counter::url(&agent_dir), claim.session.token().expose());
     let bell = site.place.bin().join("bell");
     let mcp = Some(McpServer { url: &url, token: &token, bell: &bell });
     let given = Given { prompt, agent_dir: &agent_dir, model: agent.settings.model.as_deref(), mcp };
-    let rendered =
-        presets.get(name).and_then(|preset| preset.render(&given)).map_err(|error| error.to_string())?;
+    let rendered = presets.get(name).and_then(|preset| preset.render(&given))?;
     // It brings a file of the same name and words.
     launch.files.retain(|file| file.name != PROMPT_FILE);
     rendered.apply(launch);
     Ok(())
 }
 
+/// A secret that can't be had. One that is there, but can't be read at this moment, says nothing about the agent.
+fn not_resolved(error: SecretError) -> StartError {
+    let reason = error.to_string();
+    match error {
+        SecretError::File { fault: ReadFault::Io(error), .. } if Kind::of_io(&error).is_transient() => {
+            StartError::Transient(reason)
+        }
+        _ => StartError::Agent(reason),
+    }
+}
+
 /// What the agent finds in its environment: the allow-list, what it asks for by name, its secrets, and who it is.
-fn environment(site: &Site, agent: &Agent, claim: &Claim, agent_dir: &Path) -> Result<Environment, String> {
+fn environment(
+    site: &Site,
+    agent: &Agent,
+    claim: &Claim,
+    agent_dir: &Path,
+) -> Result<Environment, StartError> {
     let mut env = Environment::allowed(std::env::vars());
     for name in &agent.settings.env {
         if let Ok(value) = std::env::var(name.as_str()) {
@@ -153,7 +187,7 @@ fn environment(site: &Site, agent: &Agent, claim: &Claim, agent_dir: &Path) -> R
     }
     let variable = |name: &str| std::env::var(name).ok();
     for (name, secret) in &agent.settings.secrets.0 {
-        let value = secret.resolve(&site.folder, &variable).map_err(|error| error.to_string())?;
+        let value = secret.resolve(&site.folder, &variable).map_err(not_resolved)?;
         env = env.with(name.as_str(), value.expose());
     }
     let path = env.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();

@@ -11,6 +11,8 @@
 //! | `server` | the port and the socket of the daemon |
 //! | [`timer`] | ticks of schedules |
 //! | [`claiming`] | asking for work and starting it |
+//! | [`start_error`] | why a run could not be started, and what becomes of it |
+//! | `start_pace` | claiming slower while nothing can be started |
 //! | `launching` | from a claimed job to a process that can be started |
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
@@ -32,6 +34,8 @@ mod launching;
 mod prompt;
 mod server;
 pub mod site;
+pub mod start_error;
+mod start_pace;
 pub mod supervisor;
 pub mod tallies;
 pub mod timer;

@@ -44,6 +44,10 @@ const WARRANT_FILE: &str = "warrant.json";
 /// Between two tries at a store that does not answer.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// How long before the store may give a run's session or locks to others nothing of the run may live any more: time for
+/// KILL to take effect, and for a machine that is busy.
+const KILL_BEFORE: Duration = Duration::from_secs(1);
+
 /// What a supervisor needs to act for its run. It is read once and then removed, since it has the run's secret.
 #[derive(Serialize, Deserialize)]
 pub struct Warrant {
@@ -101,7 +105,8 @@ pub(crate) fn end_of(reason: &Reason) -> End {
         Reason::Interrupted => End::Interrupted,
         Reason::Revoked { .. } | Reason::Lost { .. } => End::Lost,
         Reason::Limit { what } => End::Killed { reason: format!("it used more than its limit: {what:?}") },
-        Reason::NotStarted { error } => End::Unstartable { reason: error.to_string() },
+        Reason::NotStarted { error } if error.kind().is_transient() => End::not_started(error.to_string()),
+        Reason::NotStarted { error } => End::unstartable(error.to_string()),
     }
 }
 
@@ -153,9 +158,9 @@ impl Keeper {
         let warrant = self
             .warrant
             .as_ref()
-            .map_err(|error| End::Unstartable { reason: format!("its warrant can't be read: {error}") })?;
-        let token = Token::parse(&warrant.token)
-            .ok_or_else(|| End::Unstartable { reason: "its token can't be read".to_owned() })?;
+            .map_err(|error| End::not_started(format!("its warrant can't be read: {error}")))?;
+        let token =
+            Token::parse(&warrant.token).ok_or_else(|| End::unstartable("its token can't be read"))?;
         let work = open(&warrant.store).await?;
         let session = work.take_over(&token).await.map_err(|denied| match denied {
             Denied::Lost(_) => End::Lost,
@@ -191,7 +196,7 @@ impl Keeper {
         };
         let desk = Desk::new(standing, ProjectCallees(warrant.project.clone()));
         let (counter, mut env) = Counter::open(desk, &self.run_dir)
-            .map_err(|error| End::Unstartable { reason: format!("its socket can't be opened: {error}") })?;
+            .map_err(|error| End::not_started(format!("its socket can't be opened: {error}")))?;
         if let [held] = held.as_slice() {
             env = env.with("BELL_LOCK_FENCE", held.fence().to_string());
         }
@@ -222,8 +227,12 @@ async fn open(url: &str) -> Result<Coord, End> {
     Ok(Coord::new(bell_locks::open::open_store(url).await.map_err(|denied| unstartable(&denied))?))
 }
 
+/// A store that does not answer says nothing about the agent.
 fn unstartable(denied: &Denied) -> End {
-    End::Unstartable { reason: denied.to_string() }
+    match denied {
+        Denied::Unavailable(_) => End::not_started(denied.to_string()),
+        _ => End::unstartable(denied.to_string()),
+    }
 }
 
 /// Where the run's locks are, and who holds them: its own session, unless the project keeps locks in another store.
@@ -254,7 +263,13 @@ impl Hooks for Keeper {
         match self.take_up().await {
             Ok(env) => Ok(env),
             Err(end) => {
-                let error = Error::new(Kind::Denied, format!("start it: {end}"));
+                let kind = match &end {
+                    // Its claim lapsed, which others have recorded.
+                    End::Lost => Kind::Gone,
+                    end if end.is_transient() => Kind::Unavailable,
+                    _ => Kind::Denied,
+                };
+                let error = Error::new(kind, format!("start it: {end}"));
                 self.wanted.replace(Some(end.clone()));
                 Err(error.hint(end.advice()))
             }
@@ -278,6 +293,16 @@ impl Hooks for Keeper {
         let why = end.to_string();
         self.wanted.replace(Some(end));
         why
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let (_, session) = self.kept()?;
+        let open = self.open();
+        let ends = open.iter().flat_map(|open| {
+            let held = open.held.iter().map(Held::ends_at);
+            held.chain([open.holder.ends_at()])
+        });
+        kill_by(ends.chain([session.ends_at()]))
     }
 
     async fn ending(&self, _reason: &Reason) {
@@ -307,6 +332,11 @@ impl Hooks for Keeper {
         }
         tallies::hand_in(&Place::of(&warrant.project));
     }
+}
+
+/// When nothing of a run may live any more whose leases end then: a moment before the first of them does.
+fn kill_by(ends: impl IntoIterator<Item = Option<Duration>>) -> Option<Duration> {
+    ends.into_iter().flatten().min().map(|end| end.saturating_sub(KILL_BEFORE))
 }
 
 /// The end of a run that asked for it.
@@ -341,5 +371,29 @@ async fn told_to_end(coord: &Coord, run: &RunId) -> End {
             Ok(None) => return End::Lost,
             Err(_) => tokio::time::sleep(RETRY_AFTER).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_run_is_over_a_second_before_the_first_of_its_leases_ends() {
+        assert_eq!(kill_by([s(40), s(15), None]), s(14));
+    }
+
+    #[test]
+    fn a_run_whose_lease_has_ended_is_over_at_once() {
+        assert_eq!(kill_by([s(40), s(0)]), s(0));
+    }
+
+    #[test]
+    fn a_run_without_a_lease_that_can_end_has_no_deadline() {
+        assert_eq!(kill_by([None, None]), None);
     }
 }

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use bell_coord::Denied;
 use bell_coord::work::running::Claim;
 use bell_core::work::run::{End, RunId};
 use bell_project::agent::Agent;
 use bell_runner::adopt::{Adopted, adopt};
 use bell_runner::handle::SupervisorHandle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::launching::launch;
 use crate::site::Site;
+use crate::start_error::StartError;
+use crate::start_pace::StartPace;
 use crate::supervisor::end_of;
 use crate::traces::Traces;
 
@@ -19,11 +23,15 @@ use crate::traces::Traces;
 /// to begin. More than these would only take turns.
 const STARTING_MAX: u32 = 4;
 
+/// Between two tries at a store that does not answer.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// The runs that this machine watches over.
 pub(crate) struct Runs {
     running: Mutex<BTreeMap<RunId, Arc<SupervisorHandle>>>,
     count: watch::Sender<usize>,
     starting: Arc<Semaphore>,
+    pace: StartPace,
     traces: Traces,
 }
 
@@ -34,6 +42,7 @@ impl Default for Runs {
             running: Mutex::default(),
             count: watch::Sender::default(),
             starting,
+            pace: StartPace::default(),
             traces: Traces::from_env(),
         }
     }
@@ -48,14 +57,24 @@ impl Runs {
         let (agent, claim) = (Arc::clone(agent), claim.clone());
         tokio::spawn(async move {
             match launch(&site, &agent, &claim).await {
-                Ok(handle) => runs.watch(&site, claim.run.clone(), handle),
-                Err(reason) => {
-                    tracing::warn!(agent = %agent.name, run = %claim.run, reason, "could not start a run");
-                    give_up(&site, &claim.run, reason).await;
+                Ok(handle) => {
+                    runs.pace.started();
+                    runs.watch(&site, claim.run.clone(), handle);
+                }
+                Err(error) => {
+                    tracing::warn!(agent = %agent.name, run = %claim.run, reason = error.reason(), "could not start a run");
+                    if matches!(error, StartError::Transient(_)) {
+                        runs.pace.not_started();
+                    }
+                    give_up(&site, &claim.run, &error, turn).await;
                 }
             }
-            drop(turn);
         });
+    }
+
+    /// How fast this machine may claim.
+    pub(crate) fn pace(&self) -> &StartPace {
+        &self.pace
     }
 
     /// Returns when nothing is being started any more: what was, is watched over.
@@ -143,12 +162,23 @@ impl Runs {
     }
 }
 
-/// Ends a run that could not be started. A supervisor that was killed right after the agent began could not say so.
-async fn give_up(site: &Site, run: &RunId, reason: String) {
-    match site.coord.run(run).await {
-        Ok(Some((begun, _))) if begun.begun.is_some() => record(site, run, &End::Lost).await,
-        Ok(_) => record(site, run, &End::Unstartable { reason }).await,
-        Err(error) => tracing::warn!(%run, %error, "could not record that a run was not started; it lapses"),
+/// Ends a run that could not be started. Only this process knows that its agent never ran, so a store that does not
+/// answer is asked until it does; the place of the run among those being started is free for others meanwhile.
+async fn give_up(site: &Site, run: &RunId, error: &StartError, turn: OwnedSemaphorePermit) {
+    let mut turn = Some(turn);
+    loop {
+        let ended = async {
+            let end = error.end(&site.coord, run).await?;
+            Ok::<_, Denied>((site.coord.finish(run, &end).await?, end))
+        };
+        match ended.await {
+            Ok((finished, end)) => return tracing::info!(%run, %end, ?finished, "run over"),
+            Err(denied) => {
+                tracing::warn!(%run, error = %denied, "could not record that a run was not started")
+            }
+        }
+        drop(turn.take());
+        tokio::time::sleep(RETRY_AFTER).await;
     }
 }
 

@@ -23,6 +23,7 @@
 //! | [`files`] | the calls that change a file system, where tests put faults |
 //! | [`lock`] | kernel locks on files, waited for within a limit |
 //! | [`name`] | names of items, and the fence in them |
+//! | [`regular`] | opening a regular file: no link followed, no wait for a FIFO |
 //! | [`process`] | who a process is, and whether it is gone |
 //!
 //! Nothing here runs in the background but the heartbeat of a worker, and nothing waits without a limit.
@@ -37,6 +38,7 @@ pub mod probe;
 pub mod process;
 pub mod publish;
 pub mod queue;
+pub mod regular;
 
 pub use error::{Error, Kind, Result};
 pub use outbox::Outbox;

@@ -31,7 +31,7 @@ pub(crate) async fn acquire<C: Counter>(
     request: AcquireRequest,
 ) -> Result<Response, Refusal> {
     let (first, ask) = read(&request, counter.ttl())?;
-    if let Some(key) = ask.keys.iter().find(|key| key.as_str().starts_with(RESERVED)) {
+    if let Some(key) = ask.keys.iter().find(|key| key.is_reserved()) {
         return Err(Refusal::forbidden(format!("could not take {key}: keys of bell: are Bellwether's own")));
     }
     let session = counter.holder(caller)?.clone();
@@ -94,9 +94,6 @@ impl<K: Send> Call<K> {
         }
     }
 }
-
-/// Daemons hold keys like this: who has them is who is there.
-const RESERVED: &str = "bell:";
 
 /// A wait that is over is answered by the library, which takes a moment.
 const SETTLE: Duration = Duration::from_secs(5);

@@ -130,6 +130,7 @@ async fn serve_until_one_waits<S: AsyncRead + AsyncWrite + Unpin + Send>(
             if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
+            served.into_parts().io.into_inner().close().await;
             None
         }
     }
@@ -190,6 +191,7 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
+    use crate::limits::LEFT_OVER_SILENCE;
 
     const WAIT: &[u8] = b"POST /wait HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}";
     const NOW: &[u8] = b"GET /now HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -333,7 +335,7 @@ mod tests {
         served.closing.cancel();
         settle().await;
         assert!(!served.task.is_finished());
-        tokio::time::timeout(FAREWELL, served.task).await.unwrap().unwrap();
+        tokio::time::timeout(FAREWELL + LEFT_OVER_SILENCE, served.task).await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -343,6 +345,21 @@ mod tests {
         served.peer.write_all(wait.as_bytes()).await.unwrap();
         served.asked().await.send("told").unwrap();
         assert!(served.read_until("told").await.contains("connection: close\r\n"));
+        served.task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_body_is_read_to_its_end_before_the_connection_is_closed() {
+        let mut served = served();
+        let head = b"POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
+        served.peer.write_all(head).await.unwrap();
+        for _ in 0..100 {
+            served.peer.write_all(&[b'x'; 1_000]).await.unwrap();
+        }
+        let mut answer = String::new();
+        served.peer.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+        drop(served.peer);
         served.task.await.unwrap();
     }
 }

@@ -30,6 +30,12 @@ pub const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// a place, and what is to be sent, for ever.
 pub const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long a connection that ends is read for what its peer still sends: a body of the largest size comes in less.
+pub const LEFT_OVER_WITHIN: Duration = Duration::from_secs(2);
+
+/// A peer that is sending pauses for less than this; one that is not has nothing left to send.
+pub const LEFT_OVER_SILENCE: Duration = Duration::from_millis(250);
+
 /// The longest wait of one call: common clients give up after 60 s.
 pub const POLL_MAX: Duration = Duration::from_secs(55);
 

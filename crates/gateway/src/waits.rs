@@ -22,7 +22,7 @@ use bell_api::lock::LockAnswer;
 use bell_coord::told::Told;
 use bell_coord::{Ask, Coord, Denied, Lease, Session};
 use bell_core::key::Key;
-use bell_core::lock::Mode;
+use bell_core::lock::{Mode, Ttl};
 use bell_core::session::{RequestId, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -86,6 +86,8 @@ struct Request {
 struct Standing {
     /// Calls that attend it.
     present: usize,
+    /// The longest ttl that they want: that is what counts.
+    ttl: Option<Ttl>,
     answer: Option<Answer>,
     was_told: bool,
     is_given_up: bool,
@@ -133,7 +135,9 @@ impl Waits {
                     "Use a new id for each request.",
                 ));
             }
-            return Ok(Attending::of(request, self, None));
+            if request.is_asked_for(wanted.ask.ttl) {
+                return Ok(Attending::of(request, self, None));
+            }
         }
         if all.len() >= self.0.most {
             return Err(Refusal::too_many(
@@ -153,6 +157,7 @@ impl Waits {
             mode: wanted.ask.mode,
             standing: Told::default(),
         });
+        request.is_asked_for(wanted.ask.ttl);
         all.insert(name, Arc::clone(&request));
         let work = Box::pin(self.clone().see_through(Arc::clone(&request), wanted));
         Ok(Attending::of(&request, self, Some(work)))
@@ -183,7 +188,16 @@ impl Waits {
                 }
             };
             let Some(answered) = answered else { return self.forget(&request) };
-            let (leases, patience) = self.keep_answer(&request, &wanted, answered);
+            let mut answered = answered;
+            let (leases, patience) = loop {
+                match self.keep_answer(&request, &wanted, answered) {
+                    Ok(kept) => break kept,
+                    Err(longer) => {
+                        let ask = wanted.ask.clone().ttl(longer).wait(Duration::ZERO);
+                        answered = Box::pin(wanted.coord.acquire(&wanted.session, &ask)).await;
+                    }
+                }
+            };
             self.deserted(&request, patience).await;
             // What was granted in the last moment may be on its way, and the same request will find it.
             let is_handed_on = self.0.at_end == AtEnd::Stand && self.0.over.is_cancelled();
@@ -193,13 +207,15 @@ impl Waits {
         }
     }
 
-    /// Keeps an answer for whoever comes for it: what was granted, and how long it is kept.
+    /// Keeps an answer for whoever comes for it: what was granted, and how long it is kept. The ttl to ask for once more, if
+    /// a call has come in the meantime that wants a longer one.
     fn keep_answer(
         &self,
         request: &Request,
         wanted: &Wanted,
         answered: Result<Vec<Lease>, Denied>,
-    ) -> (Vec<Lease>, Duration) {
+    ) -> Result<(Vec<Lease>, Duration), Ttl> {
+        let granted = answered.as_ref().ok().and_then(|leases| leases.iter().map(|lease| lease.ttl).min());
         let (leases, answer, patience) = match answered {
             Ok(leases) => {
                 self.recent().granted(&wanted.session, &leases);
@@ -209,8 +225,14 @@ impl Waits {
             // Asked once more it may be otherwise, so this is told to those who are here and forgotten.
             Err(denied) => (Vec::new(), Err(Refusal::about(&wanted.first)(denied)), Duration::ZERO),
         };
-        request.standing.change(|standing| standing.answer = Some(answer));
-        (leases, patience)
+        let mut longer = None;
+        request.standing.change(|standing| {
+            longer = standing.ttl.filter(|ttl| granted.is_some_and(|granted| granted < *ttl));
+            if longer.is_none() {
+                standing.answer = Some(answer);
+            }
+        });
+        longer.map_or(Ok((leases, patience)), Err)
     }
 
     /// Returns when whoever serves next is to go on with what waits here.
@@ -248,6 +270,20 @@ impl Waits {
 }
 
 impl Request {
+    /// Notes that a call wants it with this ttl. False if it was granted with a shorter one, and is to be asked for once more:
+    /// the store knows it by its id.
+    fn is_asked_for(&self, ttl: Ttl) -> bool {
+        let mut is_enough = true;
+        self.standing.change(|standing| {
+            let is_longer = standing.ttl.is_none_or(|asked| asked < ttl);
+            is_enough = !(is_longer && matches!(standing.answer, Some(Ok(_))));
+            standing.ttl = standing.ttl.max(Some(ttl));
+            // What was granted is the next one's.
+            standing.was_told |= !is_enough;
+        });
+        is_enough
+    }
+
     /// Returns when it was given up, or nobody has attended it for so long: at once, if it was told what there is to tell.
     async fn left_alone(&self, patience: Duration) {
         loop {

@@ -5,15 +5,18 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Sleep, timeout};
 
 use crate::framing::{Framing, Refused};
-use crate::limits::TAKEN_WITHIN;
+use crate::limits::{LEFT_OVER_SILENCE, LEFT_OVER_WITHIN, TAKEN_WITHIN};
 use crate::parking::Parking;
 
 /// What the parser gets in the place of what it must not see: no part of any head or chunk can have it, so it answers 400.
 const POISON: &[u8] = b"\0";
+
+/// How much of what nobody will answer is read at once.
+const LEFT_OVER_BYTES: usize = 16 << 10;
 
 /// A stream that is watched.
 pub(crate) struct Wire<S> {
@@ -55,6 +58,22 @@ impl<S> Wire<S> {
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Closes the connection. A peer that still sends the body of a request that was refused is read first: it would
+    /// find the connection broken, and never read the refusal.
+    pub(crate) async fn close(mut self) {
+        // The peer learns that nothing more comes, whether or not it has sent everything.
+        let _ = self.shutdown().await;
+        let _ = timeout(LEFT_OVER_WITHIN, read_left_over(&mut self.stream)).await;
+    }
+}
+
+/// Returns when the peer has closed its side too, or sends nothing for a moment.
+async fn read_left_over(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut bytes = vec![0; LEFT_OVER_BYTES];
+    while let Ok(Ok(1..)) = timeout(LEFT_OVER_SILENCE, stream.read(&mut bytes)).await {}
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bell_core::key::Key;
 use bell_core::lock::Fence;
 use bell_store::clock::boottime;
+use bell_store::txn::MAX_LAG;
 use tokio::sync::{Notify, watch};
 
 use bell_coord::{Denied, Lease, Session, keeper, tally};
@@ -103,6 +104,12 @@ impl Held {
         self.kept.check(&self.session)
     }
 
+    /// On this machine's boot clock: the earliest moment at which the store may give the key to others. Every renewal moves
+    /// it. Zero if an operator broke the lock; `None` if the holder gave it back.
+    pub fn ends_at(&self) -> Option<Duration> {
+        earliest_end(self.kept.loss.borrow().as_ref(), &self.kept.latest())
+    }
+
     /// Returns when the lease is lost.
     pub async fn lost(&self) -> Loss {
         let mut loss = self.kept.loss.subscribe();
@@ -184,6 +191,18 @@ impl Kept {
     fn renewed(&self, lease: Lease) {
         self.deadline_ms.store(as_ms(lease.deadline), Ordering::Release);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+    }
+}
+
+/// A lease that can't be renewed lasts in the store for as long as its last renewal said. Whether its session has ended is
+/// the session's to say. The decision of a renewal may be [`MAX_LAG`] older than its commit, and the end counts from it.
+fn earliest_end(loss: Option<&Loss>, lease: &Lease) -> Option<Duration> {
+    match loss {
+        Some(Loss::NotHolder(_)) => None,
+        Some(Loss::Broken(_)) => Some(Duration::ZERO),
+        None | Some(Loss::Late | Loss::Failing(_) | Loss::SessionEnded) => {
+            Some((lease.deadline + lease.ttl.margin()).saturating_sub(MAX_LAG))
+        }
     }
 }
 

@@ -123,6 +123,11 @@ impl Loaded {
         self.problems.iter().any(Problem::is_error)
     }
 
+    /// What makes `config.toml` unusable. Settings read from it in spite of that may lack a cap or name another store.
+    pub fn settings_errors(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter().filter(|problem| problem.is_error() && *problem.place.file == *CONFIG_FILE)
+    }
+
     /// The project's settings as written.
     pub fn tree(&self) -> &Node {
         &self.tree

@@ -56,7 +56,8 @@ const INTRODUCTION: &str = "# Settings\n\nMade from the code; `bell config schem
 and where. Each key may be spelt in snake_case, as here, or in camelCase. Unknown keys and wrong values are refused with file, line and column. Lengths of time \
 are numbers of seconds or text such as `30s`, `10m`, `2h`, `7d`; sizes are numbers of bytes or text such as `64K`, `512M`, `2G`.\n";
 
-const PROJECT_TEXT: &str = "In the folder of the project. The file may be missing.";
+const PROJECT_TEXT: &str = "In the folder of the project. The file may be missing. With an error in it `bell up` does not start; a running daemon keeps \
+the last good version, and `bell stat` lists the error.";
 
 const AGENT_TEXT: &str = "In the frontmatter of `SKILL.md`, beside the fields of the Agent Skills format (`name`, `description`, `license`, `compatibility`, \
 `metadata`, `allowed-tools`); or there under `metadata`, as text (`\"3\"`, `\"a b\"` or `\"[\\\"a\\\"]\"` for a list, JSON for a table); or in `config.toml` beside \

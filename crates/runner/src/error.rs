@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// The result of asking the runner.
@@ -26,7 +27,7 @@ pub enum Kind {
     Unsupported,
     /// No space is left.
     Full,
-    /// The run is over, or was never started.
+    /// The run is over, or was never started, or nobody can tell which.
     Gone,
     /// Something else failed; trying again may help.
     Unavailable,
@@ -39,12 +40,22 @@ impl Kind {
             io::ErrorKind::NotFound => Self::NotFound,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
-            io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
-                Self::Invalid
-            }
+            io::ErrorKind::InvalidInput
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::ArgumentListTooLong => Self::Invalid,
             io::ErrorKind::Unsupported => Self::Unsupported,
+            // A program that is no program (ENOEXEC), and links that lead in a circle (ELOOP), have no word of their own.
+            _ if matches!(Errno::from_io_error(error), Some(Errno::NOEXEC | Errno::LOOP)) => Self::Invalid,
             _ => Self::Unavailable,
         }
+    }
+
+    /// Whether the cause passes by itself or with the machine's repair: out of descriptors, memory or space, an
+    /// input/output error, a store that does not answer. What remains is a cause in the agent or its settings.
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::Full | Self::Unavailable)
     }
 }
 
@@ -78,6 +89,23 @@ impl Error {
     #[must_use]
     pub fn hint(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
+        self
+    }
+
+    /// Says that the cause lies in this machine, whatever the operating system calls it: a folder of Bellwether that is
+    /// missing says nothing about the agent.
+    #[must_use]
+    pub(crate) fn of_machine(mut self) -> Self {
+        if !self.kind.is_transient() {
+            self.kind = Kind::Unavailable;
+        }
+        self
+    }
+
+    /// Says that nobody can tell whether the agent ran.
+    #[must_use]
+    pub(crate) fn unclear(mut self) -> Self {
+        self.kind = Kind::Gone;
         self
     }
 

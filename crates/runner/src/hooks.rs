@@ -5,6 +5,8 @@
 //! only when nothing can use them any more. Each call has a time limit: a store that does not
 //! answer never keeps an agent alive.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::env::Environment;
@@ -23,6 +25,10 @@ pub trait Hooks {
 
     /// Returns when the run has lost its right to go on, and says what was lost. Dropped half-way at any time.
     async fn revoked(&self) -> String;
+
+    /// On the boot clock: nothing of the run may live from then on, whatever its grace. `None` if nothing bounds it. It
+    /// moves while the run's leases are renewed, so it is asked for again.
+    fn deadline(&self) -> Option<Duration>;
 
     /// The run is about to be ended for this reason: raise the fence, revoke the token. Not called if the
     /// agent ended by itself.
@@ -46,6 +52,10 @@ impl Hooks for NoHooks {
 
     async fn revoked(&self) -> String {
         std::future::pending().await
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        None
     }
 
     async fn ending(&self, _reason: &Reason) {}

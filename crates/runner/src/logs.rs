@@ -92,6 +92,9 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn read_from(mut file: File, from: u64, limit: usize, is_over: bool) -> io::Result<Page> {
+    if from > file.metadata()?.len() {
+        return Ok(Page { lines: Vec::new(), next: from, is_last: is_over });
+    }
     // The byte before tells whether a line begins here.
     let mut offset = from.saturating_sub(1);
     file.seek(SeekFrom::Start(offset))?;
@@ -194,6 +197,15 @@ mod tests {
         assert!(!read(run.path(), 0, 14).unwrap().is_last);
         assert!(read(run.path(), 0, usize::MAX).unwrap().is_last);
         assert!(read(run.path(), 10_000, usize::MAX).unwrap().is_last);
+    }
+
+    #[test]
+    fn an_offset_that_no_file_can_have_gives_nothing() {
+        let run = run_with(LOG);
+        for from in [LOG.len() as u64 + 1, i64::MAX as u64 + 2, u64::MAX] {
+            let page = read(run.path(), from, usize::MAX).unwrap();
+            assert_eq!((page.lines, page.next, page.is_last), (Vec::new(), from, false));
+        }
     }
 
     #[test]

@@ -16,15 +16,17 @@ use crate::supervise::Report;
 
 /// Starts the run. Returns when the agent's program runs, or says why it never will.
 ///
+/// An error of [`Kind::Gone`] leaves open whether the agent ran; after every other it never did.
+///
 /// `program` is Bellwether itself: it calls [`supervise::main`](crate::supervise::main) when it is started as
 /// `__supervise <run directory>`, and [`stage::main`](crate::stage::main) as `__exec`. The supervisor has the
 /// environment of this process, the agent only that of its launch. Dropped half-way, the run may have started:
 /// [`adopt`](crate::adopt::adopt) tells.
 pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> {
     launch.check()?;
-    let dir = RunDir::make(launch)?;
+    let dir = RunDir::make(launch).map_err(Error::of_machine)?;
     if let Stdin::Text(text) = &launch.stdin {
-        dir.write_private(STDIN, text.as_bytes())?;
+        dir.write_private(STDIN, text.as_bytes()).map_err(Error::of_machine)?;
     }
     let failed = |error: std::io::Error| {
         Error::io(format!("start a supervisor for {}", launch.run), error)
@@ -33,26 +35,27 @@ pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> 
     let mut command = quiet(program);
     command.arg(SUPERVISE).arg(&launch.run_dir).envs(std::env::vars_os()).stdout(Stdio::piped());
     // It outlives this function, and this process if need be. Its end is taken note of in the background.
-    let supervisor = tokio::process::Command::from(command).spawn().map_err(failed);
+    let supervisor =
+        tokio::process::Command::from(command).spawn().map_err(|error| failed(error).of_machine());
     // A folder of nobody would be waited for by whoever follows its output, and has secrets in it.
     let mut supervisor = supervisor.inspect_err(|_| drop(std::fs::remove_dir_all(dir.root())))?;
     let mut said = Vec::new();
     if let Some(line) = &mut supervisor.stdout {
-        line.read_to_end(&mut said).await.map_err(failed)?;
+        line.read_to_end(&mut said).await.map_err(|error| failed(error).unclear())?;
     }
-    match Report::heard(said.as_slice())? {
+    match Report::heard(said.as_slice()).map_err(Error::unclear)? {
         Some(Report::Failed(error)) => Err(error),
         Some(Report::Started) => found(launch).await,
         None => {
             // Only its death makes it hang up without a word. That closes its files first: it would still be found alive.
-            supervisor.wait().await.map_err(failed)?;
+            supervisor.wait().await.map_err(|error| failed(error).unclear())?;
             found(launch).await
         }
     }
 }
 
 async fn found(launch: &Launch) -> Result<SupervisorHandle> {
-    match adopt::adopt(&launch.run_dir).await? {
+    match adopt::adopt(&launch.run_dir).await.map_err(Error::unclear)? {
         Adopted::Running(handle) => Ok(handle),
         Adopted::Ended(exit) => match exit.reason {
             Reason::NotStarted { error } => Err(error),

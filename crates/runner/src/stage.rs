@@ -32,6 +32,9 @@ const NOT_RUNNABLE: u8 = 126;
 /// Agents are the first to go when the machine runs out of memory, before any supervisor.
 const OOM_SCORE: &str = "500";
 
+/// Said right before the agent takes over. Whatever follows it is an error, which reads past white space.
+pub(crate) const ABOUT_TO_EXEC: &[u8] = b"\n";
+
 /// What to become, and how.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stage {
@@ -106,7 +109,7 @@ fn become_next(socket: &OwnedFd) -> Result<Never> {
     if let Some(rules) = rules {
         sandbox::enforce(rules)?;
     }
-    execute(&stage, input)
+    execute(&stage, input, socket)
 }
 
 /// From now on this process is killed when the supervisor dies, the next program included.
@@ -162,15 +165,19 @@ fn enter(cwd: &Path) -> Result<()> {
     })
 }
 
-fn execute(stage: &Stage, input: Stdio) -> Result<Never> {
+fn execute(stage: &Stage, input: Stdio, socket: &OwnedFd) -> Result<Never> {
+    let not_said = |error: io::Error| Error::io("say that the agent is about to run", error);
     let Some((program, arguments)) = stage.argv.split_first() else {
         return Err(Error::new(Kind::Invalid, "run nothing: no program is named"));
     };
     let mut command = quiet(program);
     command.args(arguments).envs(stage.env.iter()).stdin(input);
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    // Nothing is said by a process that has become the agent. This tells it from one that was killed on the way.
+    File::from(socket.try_clone().map_err(not_said)?).write_all(ABOUT_TO_EXEC).map_err(not_said)?;
     let error = command.exec();
-    let failed = Error::io(format!("run {program:?}"), io::Error::from(error.kind()));
+    let failed =
+        Error::new(Kind::of_io(&error), format!("run {program:?}: {}", io::Error::from(error.kind())));
     Err(failed.hint(advice(program, stage.env.get("PATH"), &error)))
 }
 

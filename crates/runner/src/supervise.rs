@@ -38,7 +38,7 @@ use begin::Begun;
 pub(crate) use detach::Report;
 use end::{Course, Outcome};
 pub(crate) use orders::KillRequest;
-use orders::Orders;
+use orders::{Order, Orders};
 use output::Pump;
 
 /// A run that can't be begun by then had better not be: its claim lapses soon after.
@@ -75,20 +75,20 @@ fn finish(done: Result<()>) -> ExitCode {
 }
 
 async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> {
-    let dir = RunDir::open(run_dir)?;
-    let mut launch = dir.launch()?;
-    let claim = dir.claim()?;
+    let dir = RunDir::open(run_dir).map_err(Error::of_machine)?;
+    let mut launch = dir.launch().map_err(Error::of_machine)?;
+    let claim = dir.claim().map_err(Error::of_machine)?;
     if claim.is_none() || dir.exit()?.is_some() {
         let message = format!("supervise {}: it is supervised already, or over", launch.run);
         return Err(Error::new(Kind::Gone, message));
     }
-    let mut children = Children::listen()?;
-    let mut orders = Orders::listen(&dir)?;
-    dir.reserve()?;
-    let mut log = Writer::create(&dir, launch.limits.output_bytes)?;
+    let mut children = Children::listen().map_err(Error::of_machine)?;
+    let mut orders = Orders::listen(&dir).map_err(Error::of_machine)?;
+    dir.reserve().map_err(Error::of_machine)?;
+    let mut log = Writer::create(&dir, launch.limits.output_bytes).map_err(Error::of_machine)?;
     let group = Group::make(&launch);
-    let mut state = first_state(&launch, group.as_ref())?;
-    dir.set_state(&state)?;
+    let mut state = first_state(&launch, group.as_ref()).map_err(Error::of_machine)?;
+    dir.set_state(&state).map_err(Error::of_machine)?;
 
     let hooks = hooks();
     let start = async {
@@ -104,8 +104,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
     };
     let begun = tokio::select! {
         begun = start => begun,
-        _ = orders.next() => Err(Error::new(Kind::Gone, "start it: it was told to end first")
-            .hint("Run it again if its end was not meant.")),
+        order = orders.next() => Err(ended_first(&order)),
     };
     let done = match begun {
         Ok(begun) => {
@@ -127,7 +126,11 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
         }
         Err(error) => {
             end::kill_until_empty(&mut children, &launch, group.as_ref()).await;
-            let reason = Reason::NotStarted { error: error.clone() };
+            // Once it was about to take over, nobody can say that it did nothing.
+            let (reason, error) = match state.started_ms {
+                None => (Reason::NotStarted { error: error.clone() }, error),
+                Some(_) => (Reason::Lost { why: error.to_string() }, error.unclear()),
+            };
             let exit = exit(&launch, &state, Outcome::of(reason), &log);
             record(&dir, &exit).await?;
             let _ = timeout(ENDED_LIMIT, hooks.ended(&exit)).await;
@@ -137,6 +140,15 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
     tidy_up(&mut children, &dir, &launch, group).await;
     drop(claim);
     done
+}
+
+/// A run that ends before its agent started. One whose supervisor has to go can be run by another.
+fn ended_first(order: &Order) -> Error {
+    let kind = match order {
+        Order::Stop => Kind::Unavailable,
+        Order::Kill(_) => Kind::Denied,
+    };
+    Error::new(kind, "start it: it was told to end first").hint("Run it again if its end was not meant.")
 }
 
 fn too_late() -> Error {

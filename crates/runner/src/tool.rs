@@ -20,7 +20,7 @@ use crate::children::{Children, Ended};
 use crate::command::{EXEC, NAME, this_program};
 use crate::env::MARK;
 use crate::error::{Error, Kind, Result};
-use crate::stage::Stage;
+use crate::stage::{ABOUT_TO_EXEC, Stage};
 
 /// A file system that does not answer keeps a process from starting; longer than this is as good as never.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -68,6 +68,7 @@ pub(crate) fn ready(children: &mut Children, group: Option<&Path>, mark: Option<
     }
     begin(children, command, group, born_in).map_err(|error| {
         Error::io("start a process", error)
+            .of_machine()
             .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
     })
 }
@@ -109,7 +110,7 @@ impl Ready {
     pub(crate) async fn start(self, stage: &Stage) -> Result<Started> {
         if let Some(joined) = self.joined {
             let joined = joined.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            joined.map_err(|error| Error::io("join the cgroup of the run", error))?;
+            joined.map_err(|error| Error::io("join the cgroup of the run", error).of_machine())?;
         }
         match timeout(START_LIMIT, hand_over(self.socket, stage)).await {
             Ok(handed) => handed?,
@@ -139,7 +140,9 @@ impl Answer {
         if self.ended == Ended::Code(0) {
             return Ok(self.text);
         }
-        Err(Error::new(Kind::Unavailable, format!("{doing}: {}", self.complaint.trim())))
+        // A tool that says no has been asked for the wrong thing; one that was killed says nothing about that.
+        let kind = if matches!(self.ended, Ended::Code(_)) { Kind::Invalid } else { Kind::Unavailable };
+        Err(Error::new(kind, format!("{doing}: {}", self.complaint.trim())))
     }
 }
 
@@ -154,9 +157,14 @@ async fn hand_over(socket: Socket, stage: &Stage) -> Result<()> {
     let told = told.await;
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).await.map_err(failed)?;
-    if answer.is_empty() {
-        // Nothing is said by who has become the agent, and by who died on the way; the latter shows in its end.
+    if answer == ABOUT_TO_EXEC {
         return told;
+    }
+    if answer.is_empty() {
+        told?;
+        let killed =
+            Error::new(Kind::Unavailable, "start a process: it was killed before it became the program");
+        return Err(killed.hint("Look in the system's log for what killed it (out of memory?)."));
     }
     Err(serde_json::from_slice(&answer)
         .unwrap_or_else(|error| Error::new(Kind::Unavailable, format!("start a process: {error}"))))
@@ -234,5 +242,23 @@ mod tests {
         let mut reason =
             |group| begin(&mut children, quiet("/nowhere/at/all"), group, born_in).unwrap_err().to_string();
         assert_eq!(reason(Some(group.path())), reason(None));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_dies_before_it_becomes_the_program_was_not_started() {
+        let stage = Stage {
+            supervisor: std::process::id(),
+            argv: vec!["true".to_owned()],
+            cwd: "/".into(),
+            env: crate::env::Environment::empty(),
+            stdin: crate::stage::Input::Null,
+            limits: crate::launch::Limits::default(),
+            user: None,
+            privileges: crate::launch::Privileges::None,
+            landlock: None,
+        };
+        let mut children = Children::listen().unwrap();
+        let process = begin(&mut children, quiet("/bin/false"), None, born_in).unwrap();
+        assert_eq!(process.start(&stage).await.unwrap_err().kind(), Kind::Unavailable);
     }
 }

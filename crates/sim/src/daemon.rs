@@ -15,6 +15,7 @@ use bell_core::work::run::End;
 use bell_daemon::chores::keep_house;
 use bell_daemon::claiming::{Starter, keep_claiming};
 use bell_daemon::site::Site;
+use bell_daemon::start_error::StartError;
 use bell_daemon::timer::keep_time;
 use bell_project::agent::Agent;
 use bell_project::folder::Folder;
@@ -85,9 +86,11 @@ struct Launcher {
 
 #[async_trait]
 impl Starter for Launcher {
-    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), String> {
+    async fn start(&self, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) -> Result<(), StartError> {
         if self.world.weather.storms() && self.process.chance.one_in(40) {
-            return Err("start it: no process could be made".to_owned());
+            let reason = "start it: no process could be made".to_owned();
+            let is_agent = self.process.chance.one_in(4);
+            return Err(if is_agent { StartError::Agent(reason) } else { StartError::Transient(reason) });
         }
         let process = self.world.process(&self.process.machine, &format!("run-{}", claim.run));
         let (exit, exited) = oneshot::channel();

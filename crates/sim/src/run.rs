@@ -42,7 +42,7 @@ pub(crate) async fn supervise(world: Arc<World>, process: Arc<Process>, warrant:
     let coord = world.coord(&process);
     let end = match coord.take_over(&token).await {
         Err(Denied::Lost(_)) => End::Lost,
-        Err(denied) => End::Unstartable { reason: denied.to_string() },
+        Err(denied) => unstartable(&denied),
         Ok(session) => {
             let playing = Playing { world, process: Arc::clone(&process), coord, session, agent, run };
             let end = playing.to_the_end().await;
@@ -155,5 +155,8 @@ impl Playing {
 }
 
 fn unstartable(denied: &Denied) -> End {
-    End::Unstartable { reason: denied.to_string() }
+    match denied {
+        Denied::Unavailable(_) => End::not_started(denied.to_string()),
+        _ => End::unstartable(denied.to_string()),
+    }
 }

@@ -23,6 +23,7 @@ const GOES_WRONG: &[&str] = &[
     "lost",
     "busy",
     "unstartable",
+    "not_started",
     "claim lapsed",
     "rerun",
     "retry",

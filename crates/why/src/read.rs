@@ -35,6 +35,8 @@ const LOOK: usize = 200;
 const QUEUE: usize = 1_000;
 /// Rows of history that are looked through for the reason of a wait.
 const ROWS: usize = 500;
+/// Runs of a job that are shown: the last ones. Retries are fewer; a job may be replayed for ever.
+const RUNS: usize = 100;
 /// Locks of a run that are told.
 const KEYS: usize = 20;
 
@@ -74,7 +76,8 @@ impl Asker<'_> {
         let queued = self.coord.queued(&job.spec.agent, QUEUE).await?;
         let ahead = queued.into_iter().take_while(|other| other != id).collect();
         let store_now = self.coord.store_now().await?;
-        Ok(job::explain(&JobSeen { id: id.clone(), job, ahead, agent, store_now, now: self.now }))
+        let runs = self.coord.runs_of(id, &job, RUNS).await?;
+        Ok(job::explain(&JobSeen { id: id.clone(), job, runs, ahead, agent, store_now, now: self.now }))
     }
 
     pub(crate) async fn about_lock(&self, key: &Key) -> Result<Answer, Denied> {

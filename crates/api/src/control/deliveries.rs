@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
+/// Deliveries in one answer, at the most: a few hundred kilobytes of JSON.
+pub const DELIVERIES_MAX: u32 = 1_000;
+
 /// Asks for deliveries, the latest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -74,6 +74,55 @@ pub struct UndoneLine {
     pub fate: Fate,
 }
 
+/// Replays dead letters, in this order: jobs as `GET /v1/undone` listed them.
+///
+/// Only the dead letter that was listed is replayed, so the same request can be sent again.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayRequest {
+    /// Up to 500 of them.
+    pub letters: Vec<LetterToReplay>,
+    /// Who, in their own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Dead letters in one request to replay them: 25 commits, so that an answer comes within seconds on every store.
+pub const REPLAYS_MAX: usize = 500;
+
+/// A dead letter to replay.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LetterToReplay {
+    /// The job.
+    pub job: String,
+    /// Its `at_ms` in the list.
+    pub at_ms: u64,
+}
+
+/// What came of replaying dead letters.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayAnswer {
+    /// `written`.
+    pub outcome: Outcome,
+    /// What came of each, in the order of the request.
+    pub results: Vec<ReplayResult>,
+}
+
+/// What came of replaying a dead letter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayResult {
+    /// It is queued.
+    Queued,
+    /// The queue of its agent is full; it stays a dead letter.
+    QueueFull,
+    /// Its agent does not exist; it stays a dead letter.
+    NoAgent,
+    /// It is no dead letter any more: it was replayed or forgotten after it was listed.
+    Gone,
+}
+
 /// Where a job stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

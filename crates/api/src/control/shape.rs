@@ -15,6 +15,8 @@ pub struct EndShape {
     pub signal: Option<i32>,
     /// If it was killed, busy or could not be started: in whose words, or why.
     pub reason: Option<String>,
+    /// `transient` if the store or a machine kept it from starting: its agent did not run, and its job is tried again.
+    pub failure: Option<String>,
 }
 
 /// What became of a job.

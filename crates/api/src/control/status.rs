@@ -37,12 +37,37 @@ pub struct StatusAnswer {
     pub paused: Option<String>,
     /// Mistakes in the files of the project.
     pub broken: usize,
+    /// What needs an operator, at most a hundred entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attention: Vec<Attention>,
     /// The agents.
     pub agents: Vec<AgentStatus>,
     /// Keys that are held or waited for, a hundred at the most.
     pub locks: Vec<LockStatus>,
     /// Whether there are more locks than are told.
     pub more_locks: bool,
+}
+
+/// Something that needs an operator.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Attention {
+    /// What kind of thing it is, for programs.
+    pub kind: AttentionKind,
+    /// What it is about: for a broken file `path:line:column`, relative to the project.
+    pub subject: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Kinds of things that need an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// A file of the project has an error. A running daemon keeps the last good version; an agent without one does not run.
+    BrokenFile,
 }
 
 /// How an agent stands.

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use bell_core::work::run::{End, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::shape::EndShape;
 use crate::outcome::Outcome;
 
 /// Asks why.
@@ -57,12 +59,46 @@ pub struct Answer {
     pub facts: Vec<Fact>,
     /// What to do next; the most likely first.
     pub next: Vec<String>,
+    /// Of a job: every run of it that is on record, the first attempt first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<JobRun>,
+}
+
+/// A run of a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobRun {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub run: RunId,
+    /// Which run of the job it is, counted from 1.
+    pub attempt: u32,
+    /// The machine it runs on.
+    pub node: String,
+    /// When it was claimed.
+    pub claimed_ms: u64,
+    /// When it began; absent: nothing of it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_ms: Option<u64>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<u64>,
+    /// How it ended; absent: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<EndShape>")]
+    pub end: Option<End>,
 }
 
 impl Answer {
     /// An answer without facts yet.
     pub fn new(kind: Kind, name: impl Into<String>, says: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), says: says.into(), facts: Vec::new(), next: Vec::new() }
+        Self {
+            kind,
+            name: name.into(),
+            says: says.into(),
+            facts: Vec::new(),
+            next: Vec::new(),
+            runs: Vec::new(),
+        }
     }
 
     /// Adds a fact.

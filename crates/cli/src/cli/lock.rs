@@ -136,7 +136,7 @@ pub(crate) struct RunArgs {
     /// Hold a real flock(2) on this file too, for scripts that know nothing else; without a KEY, it is the key
     #[arg(long, value_name = "FILE")]
     pub(crate) flock: Option<PathBuf>,
-    /// How long the lock outlives a machine that dies; renewed every third of it [default: 60s]
+    /// How long the lock outlives a machine that dies, through a gateway 14s at most; renewed every third of it [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) ttl: Option<String>,
     /// How long to wait for the lock [default: without limit]
@@ -151,7 +151,7 @@ pub(crate) struct RunArgs {
     /// The exit code if the lock can't be had in time
     #[arg(short = 'E', long, value_name = "N", default_value_t = bell_api::exit::CONFLICT)]
     pub(crate) conflict_exit_code: u8,
-    /// How long a command whose lock is lost may take to end before it is killed [default: 10s]
+    /// How long a command whose lock is lost may take to end before it is killed, at most until its lease ends [default: 10s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) kill_after: Option<String>,
     /// Words that others see in `bell lock list` [default: the command's name]

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use bell_api::control::deliveries::DELIVERIES_MAX;
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, Subcommand, value_parser};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum WebhookCommand {
@@ -28,8 +30,8 @@ pub(crate) struct WebhookListArgs {
     /// From when: a length of time before now (10m, 2h, 7d), or a moment like 2026-11-16T10:00Z
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// At most so many: the latest
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    /// At most so many: the latest; 1000 is the most, and --since and --source say which
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit())]
     pub(crate) limit: u32,
     /// The folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -113,3 +115,7 @@ Exit codes: 0 an agent wants it, 2 none does.
 Examples:
   bell webhook test issue.json --event issues
   bell webhook test recorded.json --source my-github --run --json";
+
+fn limit() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=i64::from(DELIVERIES_MAX))
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
@@ -104,12 +104,9 @@ pub(crate) enum JobsCommand {
     /// Show the jobs that were not done: failed, dropped, cleared
     #[command(after_help = UNDONE_EXAMPLES)]
     Undone,
-    /// Queue a job again that is over
+    /// Queue a job again that is over, or every dead letter of a kind
     #[command(after_help = REPLAY_EXAMPLES)]
-    Replay {
-        /// The job
-        job: String,
-    },
+    Replay(ReplayArgs),
     /// Take a job out of the queue
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel {
@@ -122,6 +119,32 @@ pub(crate) enum JobsCommand {
         /// The agent
         agent: String,
     },
+}
+
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+pub(crate) struct ReplayArgs {
+    /// The job
+    #[arg(group = "what", conflicts_with_all = ["cleared", "dropped", "agent", "since", "all"])]
+    pub(crate) job: Option<String>,
+    /// Every job that a stop or bell jobs clear took out of the queue
+    #[arg(long, group = "what")]
+    pub(crate) cleared: bool,
+    /// Every job that a full queue dropped
+    #[arg(long, group = "what")]
+    pub(crate) dropped: bool,
+    /// Only those of this agent
+    #[arg(long, group = "what")]
+    pub(crate) agent: Option<String>,
+    /// Only those since: a length of time before now (10m), or a moment like 2026-11-16T10:00Z
+    #[arg(long, group = "what", value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Every dead letter, whatever the reason; also those that failed
+    #[arg(long, group = "what", conflicts_with_all = ["cleared", "dropped"])]
+    pub(crate) all: bool,
+    /// Show what would be replayed, and replay nothing
+    #[arg(long, conflicts_with = "job")]
+    pub(crate) dry_run: bool,
 }
 
 pub(super) const PAUSE_EXAMPLES: &str = "\
@@ -170,8 +193,15 @@ Examples:
   bell jobs undone --json";
 
 const REPLAY_EXAMPLES: &str = "\
+Several at once are replayed in the order in which they were accepted, each once: what was replayed is no dead letter any
+more. A job whose queue is full stays a dead letter, and the exit code is 1; the same command replays it later. Without
+--cleared and --dropped, --agent and --since take every dead letter that they name.
+
 Examples:
-  bell jobs replay 01a1e23044dc70d8b513fe9594f1c173";
+  bell jobs replay 01a1e23044dc70d8b513fe9594f1c173
+  bell jobs replay --cleared --dry-run
+  bell jobs replay --dropped --agent triage --since 2h
+  bell jobs replay --all --json";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:

@@ -24,6 +24,14 @@ pub(super) async fn break_lock(desk: &Desk, args: &BreakArgs) -> Result<u8, Refu
             "Say in a few words why the lock is taken away: its holder will read it.",
         ));
     }
+    if key.is_reserved() {
+        return Err(Refusal::invalid(
+            format!(
+                "could not break {key}: keys of bell: are Bellwether's own; they end with the daemon that holds them"
+            ),
+            "Stop the daemon with bell stop; a daemon that is gone loses its key by itself within 15 s.",
+        ));
+    }
     if desk.run().is_some() {
         // An agent is refused, whatever it wants to break.
         desk.store().await?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bell_api::outcome::Outcome;
 use bell_core::lock::Mode;
+use bell_locks::folder::regular;
 use bell_store::clock::boottime;
-use rustix::fs::OFlags;
 
 use crate::answer::Refusal;
 use crate::cli::RunArgs;
@@ -79,7 +79,7 @@ fn attempt(path: &Path, mode: Mode) -> io::Result<Option<File>> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // A file that was removed and made again meanwhile would be locked by two.
-        let (open, named) = (file.metadata()?, path.metadata());
+        let (open, named) = (file.metadata()?, path.symlink_metadata());
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
             return Ok(Some(file));
         }
@@ -88,15 +88,11 @@ fn attempt(path: &Path, mode: Mode) -> io::Result<Option<File>> {
 
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Not blocking: opening a pipe that somebody put there would wait for ever.
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let made = options.clone().read(true).write(true).create(true).truncate(false).mode(0o644).open(path);
-    match made {
-        // A folder, or a file of somebody else, can be locked all the same.
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied) =>
-        {
-            options.read(true).open(path)
+    options.read(true).write(true).create(true).truncate(false).mode(0o644);
+    match regular::open(path, &options) {
+        // A file of somebody else can be locked all the same.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            regular::open(path, OpenOptions::new().read(true))
         }
         opened => opened,
     }
@@ -105,6 +101,6 @@ fn open(path: &Path) -> io::Result<File> {
 fn not_locked(path: &Path, error: &io::Error) -> Refusal {
     Refusal::invalid(
         format!("could not take the flock on {}: {error}", path.display()),
-        "Name a file that this user may open, on a file system with locks; bell doctor fs tells.",
+        "Name a regular file that this user may open, on a file system with locks; bell doctor fs checks one.",
     )
 }

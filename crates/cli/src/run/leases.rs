@@ -19,6 +19,9 @@ use bell_store::{Error, Kind};
 
 use crate::span::ms;
 
+/// Between two tries to renew a lease through a gateway that does not answer.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
 /// Locks in a session of its own, which this client acts in.
 pub(super) struct Leases {
     client: Client,
@@ -30,7 +33,7 @@ pub(super) struct Leases {
 enum Kept {
     /// The supervisor of the run.
     BySupervisor,
-    /// This process. The session outlives a heartbeat by as long as its leases last, so whoever renews them keeps it too.
+    /// This process. The session outlives a heartbeat by longer than its leases last, so whoever renews them keeps it too.
     ByHeartbeats,
 }
 
@@ -43,6 +46,18 @@ impl Leases {
     /// In a session at a gateway.
     pub(super) fn of_gateway(client: Client) -> Self {
         Self { client, kept: Kept::ByHeartbeats }
+    }
+
+    async fn try_renew(&self, lease: &Lease) -> Result<Lease, Denied> {
+        let ttl_ms = Some(ms(lease.ttl.length()));
+        let request = RenewRequest { key: lease.key.to_string(), fence: Some(lease.fence.0), ttl_ms };
+        let sent = boottime();
+        if self.kept == Kept::ByHeartbeats {
+            // A lease ends with its session, so the session is to last at least as long: it is heard of first.
+            self.client.heartbeat().await.map_err(denied)?;
+        }
+        self.client.renew(&request).await.map_err(denied)?;
+        Ok(Lease::new(lease.key.clone(), lease.mode, lease.fence, lease.ttl, sent))
     }
 }
 
@@ -80,15 +95,18 @@ impl LockBackend for Leases {
     }
 
     async fn renew(&self, _session: &Session, lease: &Lease) -> Result<Lease, Denied> {
-        let ttl_ms = Some(ms(lease.ttl.length()));
-        let request = RenewRequest { key: lease.key.to_string(), fence: Some(lease.fence.0), ttl_ms };
-        let sent = boottime();
-        if self.kept == Kept::ByHeartbeats {
-            // A lease ends with its session, so the session is to last at least as long: it is heard of first.
-            self.client.heartbeat().await.map_err(denied)?;
+        loop {
+            match self.try_renew(lease).await {
+                // The leases are short, and a gateway that starts again is back before they end.
+                Err(Denied::Unavailable(error)) if self.kept == Kept::ByHeartbeats => {
+                    if boottime() + RETRY_AFTER >= lease.deadline {
+                        return Err(Denied::Unavailable(error));
+                    }
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                answered => return answered,
+            }
         }
-        self.client.renew(&request).await.map_err(denied)?;
-        Ok(Lease::new(lease.key.clone(), lease.mode, lease.fence, lease.ttl, sent))
     }
 
     async fn release(&self, _session: &Session, lease: &Lease) -> Result<(), Denied> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bell_api::outcome::Outcome;
 use bell_locks::{Held, Loss};
+use bell_store::clock::boottime;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
@@ -32,7 +33,7 @@ pub(super) async fn supervise(
         },
         Err(loss) => {
             say.talk("bell: the lock is lost: ending the command");
-            end(&mut child, grace, &mut signals).await;
+            end(&mut child, within_lease(grace, ends_at(held), boottime()), &mut signals).await;
             loss
         }
     };
@@ -75,6 +76,18 @@ async fn end(child: &mut Child, grace: Duration, signals: &mut Signals) {
         // It can't refuse; only its end is still to be taken note of.
         let _ = child.end().await;
     }
+}
+
+/// On the boot clock: the earliest moment at which the store may give one of the keys to others.
+fn ends_at(held: &[Held]) -> Option<Duration> {
+    held.iter().flat_map(|held| [held.ends_at(), held.session().ends_at()]).flatten().min()
+}
+
+/// A lease that can't be renewed still keeps others out for a moment: the grace ends with it. If it is over already, the
+/// grace counts in full.
+fn within_lease(grace: Duration, ends_at: Option<Duration>, now: Duration) -> Duration {
+    let left = ends_at.map(|end| end.saturating_sub(now)).filter(|left| !left.is_zero());
+    left.map_or(grace, |left| grace.min(left))
 }
 
 /// Returns when the first of the leases is lost.
@@ -133,5 +146,26 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_grace_of_a_command_ends_with_the_lease_that_still_keeps_others_out() {
+        assert_eq!(within_lease(s(10), Some(s(102)), s(100)), s(2));
+        assert_eq!(within_lease(s(10), Some(s(140)), s(100)), s(10));
+    }
+
+    #[test]
+    fn the_grace_counts_in_full_once_the_lease_is_over() {
+        assert_eq!(within_lease(s(10), Some(s(99)), s(100)), s(10));
+        assert_eq!(within_lease(s(10), None, s(100)), s(10));
     }
 }

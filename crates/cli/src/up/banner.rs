@@ -1,13 +1,17 @@
 //! What `bell up` shows once it is ready: what runs here, what the store promises, what is due next, how to stop it.
 
 use bell_coord::work::wall_now;
+use bell_core::work::Wall;
 use bell_core::work::line::Pool;
 use bell_daemon::flow::Daemon;
 use bell_locks::open::redacted;
 use bell_project::agent::Agent;
+use bell_project::problem::Problem;
 use bell_store::info::{Durability, FailOver, Info, Scope};
 use bell_why::words::timestamp;
 use serde::Serialize;
+
+use crate::stop::bring_back;
 
 /// Agents that are shown one by one: more would push everything else off the screen.
 const AGENTS: usize = 20;
@@ -31,6 +35,10 @@ pub(super) struct Ready {
     paused: Option<String>,
     /// Mistakes in the files of the project.
     broken: usize,
+    /// Each of them, with its file and line. An agent that one of them is about does not run.
+    problems: Vec<Problem>,
+    /// Jobs that were cleared from a queue, by a stop or by hand, and not replayed since.
+    cleared: usize,
     /// Where it answers over HTTP.
     url: String,
     /// Where the output of runs is.
@@ -44,6 +52,7 @@ impl Ready {
         let site = daemon.site();
         let loaded = site.loaded();
         let pool = site.coord.pool().await.unwrap_or_default();
+        let cleared = site.coord.cleared_since(Wall(0)).await.unwrap_or_default();
         let info = daemon.store_info();
         Self {
             project: site.folder.path().display().to_string(),
@@ -55,6 +64,8 @@ impl Ready {
             idle: loaded.agents.values().filter_map(|agent| idle(agent, &pool)).collect(),
             paused: pool.paused.as_ref().map(|pause| pause.reason.clone()),
             broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
+            problems: loaded.problems.iter().filter(|problem| problem.is_error()).cloned().collect(),
+            cleared,
             url: daemon.url(),
             logs: site.place.runs().display().to_string(),
             pid: std::process::id(),
@@ -86,13 +97,23 @@ impl Ready {
             lines.push(format!("paused   nothing starts until bell resume: {reason}"));
         }
         if self.broken > 0 {
-            lines.push(format!("broken   {} problems: bell check tells", self.broken));
+            lines.push(format!("broken   {} problems; an agent with a problem does not run:", self.broken));
+            lines.extend(self.problems.iter().flat_map(problem_lines).map(|line| format!("         {line}")));
+        }
+        if self.cleared > 0 {
+            lines.push(format!("cleared  {}", bring_back(self.cleared)));
         }
         lines.push(format!("gateway  {} (the key is in .bell/api-key)", self.url));
         lines.push(format!("logs     {}, or bell logs -f AGENT", self.logs));
         lines.push(format!("stop     Ctrl-C, bell stop, or kill {}; twice to end what runs", self.pid));
         lines
     }
+}
+
+/// A problem in full: where, what, and what to do.
+pub(super) fn problem_lines(problem: &Problem) -> Vec<String> {
+    let hint = problem.hint.iter().map(|hint| format!("  {hint}"));
+    std::iter::once(problem.to_string()).chain(hint).collect()
 }
 
 /// What an answered commit survives, and who shares it.
@@ -142,6 +163,8 @@ mod tests {
             idle: vec![("c".to_owned(), "disabled: its scale is 0".to_owned())],
             paused: None,
             broken: 0,
+            problems: Vec::new(),
+            cleared: 0,
             url: "http://127.0.0.1:8080".to_owned(),
             logs: "/p/.bell/runs".to_owned(),
             pid: 7,

@@ -1,7 +1,7 @@
 //! `bell webhook ls`, `show` and `replay`: what was told from outside, and telling it again.
 
 use bell_api::control::deliveries::{
-    DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryRow, DeliveryShown, Verdict,
+    DELIVERIES_MAX, DeliveriesAnswer, DeliveriesQuery, DeliveryAnswer, DeliveryRow, DeliveryShown, Verdict,
 };
 use bell_api::exit;
 use bell_api::rfc3339::rfc3339;
@@ -24,7 +24,7 @@ pub(super) async fn list(say: &Say, reach: &Reach, args: &WebhookListArgs) -> Re
         ..DeliveriesQuery::default()
     };
     let answer = Fleet::open(reach, &args.project, Need::Work).await?.deliveries(&query).await?;
-    let _ = say.answer(&answer, || rows(&answer));
+    let _ = say.answer(&answer, || rows(&answer, args.limit));
     Ok(exit::OK)
 }
 
@@ -48,15 +48,24 @@ pub(super) async fn replay(say: &Say, reach: &Reach, args: &WebhookOneArgs) -> R
     })
 }
 
-fn rows(answer: &DeliveriesAnswer) -> String {
+fn rows(answer: &DeliveriesAnswer, limit: u32) -> String {
     if answer.deliveries.is_empty() {
         return "no delivery is on record".to_owned();
     }
     let mut lines: Vec<String> = answer.deliveries.iter().map(row).collect();
     if answer.next.is_some() {
-        lines.push("(there are more: raise --limit)".to_owned());
+        lines.push(more(limit));
     }
     lines.join("\n")
+}
+
+fn more(limit: u32) -> String {
+    if limit < DELIVERIES_MAX {
+        return format!("(there are more: raise --limit, to {DELIVERIES_MAX} at the most)");
+    }
+    format!(
+        "(there are more than {DELIVERIES_MAX}, the most of one list: set --source, or ask the HTTP API page by page)"
+    )
 }
 
 fn row(row: &DeliveryRow) -> String {

@@ -29,13 +29,17 @@ fn agents_in_both_layouts_run_without_being_registered() {
 }
 
 #[test]
-fn a_project_without_agents_says_where_it_looked() {
+fn without_agents_a_daemon_serves_locks_says_where_it_looked_and_takes_up_the_first_one() {
     let place = Place::sqlite();
-    let refused = place.run(&["up"]).expect(4);
-    for place in ["agents/<name>/SKILL.md", "/<name>/SKILL.md"] {
-        assert!(refused.err.contains(place), "{}", refused.err);
+    let mut daemon = place.start(&["up"]);
+    assert_eq!(daemon.line(), "ready");
+    place.run(&["lock", "acquire", "deploy://api"]).expect(0);
+    place.agent("worker", "true", "");
+    eventually("the first agent is taken up", || place.run(&["run", "worker"]).code == 0);
+    let banner = daemon.stop().err;
+    for looked in ["agents/<name>/SKILL.md", "/<name>/SKILL.md", "bell init"] {
+        assert!(banner.contains(looked), "{banner}");
     }
-    assert!(refused.err.contains("hint: "), "{}", refused.err);
 }
 
 #[test]

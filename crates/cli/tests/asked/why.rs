@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::fleet::WAIT;
+use crate::fleet::{WAIT, kill};
 use crate::support::{Place, eventually};
 
 fn why(place: &Place, name: &str) -> Value {
@@ -99,6 +99,35 @@ fn a_run_tells_how_it_ended_who_killed_it_and_what_to_do_next() {
     assert_eq!(fact(&answer, "job")["because"], "by hand");
     // The start of its name is enough.
     assert_eq!(why(&place, &failed[..failed.len() - 2])["name"], failed.as_str());
+}
+
+#[test]
+fn a_job_lists_every_run_with_node_attempt_times_and_end() {
+    let place = Place::sqlite();
+    let script = format!("[ -e supervisor.txt ] && exit 0; echo $PPID > supervisor.txt; {WAIT}");
+    place.agent("worker", &script, "retry = { attempts = 3, backoff = \"100ms\", on = [\"lost\"] }");
+    let daemon = place.up();
+    let job = place.ask("worker");
+    kill(&place.until_file("supervisor.txt"));
+    eventually("it was dispatched twice", || place.ends() == ["completed", "lost"]);
+    let live = why(&place, &job);
+    daemon.stop();
+    let answer = why(&place, &job);
+    assert_eq!(live["runs"], answer["runs"], "a daemon answers the same");
+    let runs = answer["runs"].as_array().unwrap();
+    let ends: Vec<_> = runs.iter().map(|run| (run["attempt"].as_u64(), run["end"]["end"].as_str())).collect();
+    assert_eq!(ends, [(Some(1), Some("lost")), (Some(2), Some("completed"))]);
+    for run in runs {
+        let time = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name}: {run}"));
+        assert!(time("claimed_ms") <= time("begun_ms") && time("begun_ms") <= time("ended_ms"), "{run}");
+        assert!(!run["node"].as_str().unwrap().is_empty(), "{run}");
+    }
+    let plain = place.run(&["why", &job]).expect(0).out;
+    for (run, (attempt, end)) in runs.iter().zip([(1, "lost"), (2, "completed")]) {
+        let (name, node) = (run["run"].as_str().unwrap(), run["node"].as_str().unwrap());
+        let line = plain.lines().find(|line| line.contains(&format!("{name}: attempt {attempt} on {node}")));
+        assert!(line.is_some_and(|line| line.ends_with(end)), "{plain}");
+    }
 }
 
 #[test]

@@ -21,10 +21,10 @@ const LIFE_MS: u64 = 300;
 const PAUSE_MS: u64 = 250;
 
 /// Numbers that look random and follow from a seed. (xorshift64*)
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -34,7 +34,7 @@ impl Dice {
 
 /// A seed of its own for each campaign, or the one that `BELL_SEED` names. The kernel has its own dice, so a seed
 /// brings back the instants of the kills and not everything that happened.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("BELL_SEED").ok().map(|seed| seed.parse().unwrap());
     let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
     println!("BELL_SEED={seed}");
@@ -50,7 +50,7 @@ fn project() -> Place {
     place
 }
 
-fn ledger(place: &Place, accepted: Vec<String>) -> Ledger {
+pub(crate) fn ledger(place: &Place, accepted: Vec<String>) -> Ledger {
     let begun = place.lines("begun").into_iter().map(|line| {
         let mut words = line.split(' ').map(str::to_owned);
         (words.next().unwrap(), words.next().unwrap())
@@ -62,7 +62,7 @@ fn ledger(place: &Place, accepted: Vec<String>) -> Ledger {
     Ledger { accepted, begun: begun.collect(), told: told.collect() }
 }
 
-fn until_idle(place: &Place) {
+pub(crate) fn until_idle(place: &Place) {
     eventually("everything is done", || place.is_idle());
 }
 

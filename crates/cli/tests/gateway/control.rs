@@ -67,6 +67,12 @@ fn every_question_and_act_answers_as_the_document_says() {
     act("/v1/jobs/{job}/replay", &format!("/v1/jobs/{waiting}/replay"), &json!({}), 200);
     act("/v1/agents/{agent}/clear", "/v1/agents/waiter/clear", &json!({ "by": "ann" }), 200);
     assert_eq!(look("/v1/undone", "/v1/undone?limit=10")["undone"][0]["job"], waiting);
+    let letter = look("/v1/undone", "/v1/undone?limit=1")["undone"][0].clone();
+    let letters = json!({ "letters": [{ "job": letter["job"], "at_ms": letter["at_ms"] }], "by": "ann" });
+    let replayed = act("/v1/undone/replay", "/v1/undone/replay", &letters, 200);
+    assert_eq!(replayed["results"], json!(["queued"]));
+    assert_eq!(act("/v1/undone/replay", "/v1/undone/replay", &letters, 200)["results"], json!(["gone"]));
+    act("/v1/agents/{agent}/clear", "/v1/agents/waiter/clear", &json!({}), 200);
     act("/v1/resume", "/v1/resume", &json!({}), 200);
     act("/v1/agents/{agent}/scale", "/v1/agents/worker/scale", &json!({ "scale": 2 }), 200);
     assert_eq!(look("/v1/agents/{agent}", "/v1/agents/worker")["scale"], 2);
@@ -241,4 +247,21 @@ fn a_key_that_may_only_look_looks_and_does_nothing() {
     let header = format!("Bearer {key}");
     served.ask("GET", "/v1/status", &[("Authorization", &header)], b"").expect(200);
     assert_eq!(served.get("/v1/status").json()["paused"], Value::Null);
+}
+
+#[test]
+fn the_daemons_own_keys_are_neither_broken_nor_taken_and_it_stays_in_the_fleet() {
+    let served = Served::new();
+    for key in ["bell://fleet/nodes", "BELL://fleet/nodes"] {
+        let refused = served.post("/v1/locks/break", &json!({ "key": key, "reason": "x" }));
+        refused.refused(400, "invalid");
+        for more in [&[][..], &["--yes"]] {
+            let line = [&["lock", "break", key, "--reason", "x"], more].concat();
+            let refused = served.place.run(&line).expect(4);
+            assert!(refused.err.contains("Bellwether's own"), "{refused:?}");
+        }
+        served.place.run(&["lock", "acquire", key]).expect(3);
+        served.place.run(&["lock", "run", key, "--", "true"]).expect(3);
+    }
+    assert_eq!(served.place.json(&["stat"])["daemons"], 1);
 }

@@ -221,3 +221,44 @@ fn a_client_that_stood_still_past_its_ttl_can_write_no_more() {
     assert_eq!(std::fs::read_to_string(served.place.path("report")).unwrap(), "early");
     client.kill();
 }
+
+#[test]
+fn a_killed_lock_run_frees_its_lock_within_fifteen_seconds_whatever_its_ttl() {
+    let served = Served::new();
+    let url = format!("http://{}", served.address);
+    let key_file = served.place.path(".bell/api-key").display().to_string();
+    let remote = ["--json", "--url", &url, "--key-file", &key_file, "lock"];
+    let run = ["run", "--ttl", "10m", "job:a", "--", "sh", "-c", "echo up > up; exec sleep 600"];
+    let holder = served.place.start(&[&remote[..], &run].concat());
+    served.place.until_file("up");
+    assert_eq!(served.place.show("job:a")["outcome"], "held");
+    holder.kill();
+    // 15 s, and time for a machine that is busy; by its ttl the lock would be free after ten minutes.
+    let next = served.place.run(&[&remote[..], &["acquire", "job:a", "--wait", "20s"]].concat());
+    assert_eq!(next.expect(0).json()["outcome"], "granted");
+}
+
+#[test]
+fn a_lock_run_outlives_several_ttls_and_a_daemon_that_starts_again() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = Place::sqlite();
+    place.agent("worker", "true", "");
+    place.write("config.toml", &format!("[gateway]\nport = {}\n", free.port()));
+    let mut served = Served::of(place);
+    let url = format!("http://{}", served.address);
+    let key_file = served.place.path(".bell/api-key").display().to_string();
+    let script = "echo up > up; while [ ! -e go ] && [ -e $PWD ]; do sleep 0.05; done";
+    let remote = ["--url", &url, "--key-file", &key_file, "lock", "run", "--ttl", "10m", "job:a", "--"];
+    let holder = served.place.start(&[&remote[..], &["sh", "-c", script]].concat());
+    served.place.until_file("up");
+    let fence = served.place.show("job:a")["fence"].clone();
+    served.kill();
+    served.start();
+    let other = Outsider::new(&served, "other");
+    // Longer than the session lasts without heartbeats.
+    let ask = json!({ "keys": ["job:a"], "request_id": "1", "wait_ms": 20_000 });
+    other.acquire(&ask).refused(408, "timed_out");
+    assert_eq!(served.place.show("job:a")["fence"], fence);
+    served.place.write("go", "");
+    holder.end().expect(0);
+}

@@ -68,16 +68,7 @@ fn who_waits_is_granted_in_turn_and_who_gives_up_or_goes_away_is_passed_over() {
     ann.try_lock("job:a", "1").expect(200);
     let ask = |request: &str| json!({ "keys": ["job:a"], "request_id": request, "wait_ms": 120_000 });
     // Bob's connection is cut while it waits: it never comes back.
-    let mut gone = served.connect();
-    let body = ask("2").to_string();
-    let head = format!(
-        "POST /v1/locks/acquire HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n",
-        served.address,
-        bob.token,
-        body.len()
-    );
-    std::io::Write::write_all(&mut gone, format!("{head}{body}").as_bytes()).unwrap();
+    let gone = bob.send_acquire(&ask("2"));
     eventually("bob waits", || waiting(&served, "job:a") == 1);
     drop(gone);
     std::thread::scope(|scope| {
@@ -93,6 +84,31 @@ fn who_waits_is_granted_in_turn_and_who_gives_up_or_goes_away_is_passed_over() {
     dan.release("job:a").expect(200);
     // Whatever bob may have been granted was given back: nobody came for it.
     ann.wait_for("job:a", "5");
+}
+
+#[test]
+fn a_session_that_waits_on_a_lost_connection_and_asks_again_for_longer_is_granted_the_longer_ttl() {
+    let served = Served::new();
+    let (ann, bob) = (Outsider::new(&served, "ann"), Outsider::new(&served, "bob"));
+    let ask = |key: &str, request: &str, ttl: u64| json!({ "keys": [key], "request_id": request, "ttl_ms": ttl, "wait_ms": 120_000 });
+    // The second request has an id of its own, or repeats the first one.
+    for (key, first, second) in [("job:a", "1", "2"), ("job:b", "3", "3")] {
+        ann.try_lock(key, key).expect(200);
+        let lost = bob.send_acquire(&ask(key, first, 1000));
+        eventually("bob waits", || waiting(&served, key) == 1);
+        drop(lost);
+        let answer = std::thread::scope(|scope| {
+            let again = scope.spawn(|| bob.acquire(&ask(key, second, 3000)));
+            if second != first {
+                eventually("the second request waits", || waiting(&served, key) == 2);
+            }
+            ann.release(key).expect(200);
+            again.join().unwrap().expect(200).json()
+        });
+        let shown = served.get(&format!("/v1/locks/show?key={key}")).expect(200).json();
+        assert_eq!((&answer["ttl_ms"], &shown["ttl_ms"]), (&json!(3000), &json!(3000)), "{answer} {shown}");
+        bob.release(key).expect(200);
+    }
 }
 
 #[test]

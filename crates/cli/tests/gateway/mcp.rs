@@ -299,6 +299,8 @@ fn steers(served: &Served, operator: &Speaker<'_>) {
     let (locks, _) = operator.call("list_locks", json!({"prefix": "job:"}));
     assert_eq!(locks["locks"][0]["holder"]["agent"], "first");
     assert_eq!(operator.outcome("break_lock", json!({"key": "job:a", "reason": "a test"})), "broken");
+    let (refused, _) = operator.call("break_lock", json!({"key": "bell://fleet/nodes", "reason": "a test"}));
+    assert_eq!(refused["outcome"], "invalid", "{refused}");
     assert_eq!(operator.call("why", json!({"of": "first"})).0["kind"], "agent");
     let run = served.place.runs_of("first")[0]["run"].clone();
     assert_eq!(operator.outcome("kill_run", json!({"run": run, "reason": "a test"})), "written");

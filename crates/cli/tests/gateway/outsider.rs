@@ -55,6 +55,21 @@ impl<'a> Outsider<'a> {
         self.post("/v1/locks/acquire", request)
     }
 
+    /// Sends a request for locks and reads no answer: the connection is the caller's to drop.
+    pub(crate) fn send_acquire(&self, request: &Value) -> TcpStream {
+        let mut connection = self.served.connect();
+        let body = request.to_string();
+        let head = format!(
+            "POST /v1/locks/acquire HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.served.address,
+            self.token,
+            body.len()
+        );
+        connection.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        connection
+    }
+
     pub(crate) fn release(&self, key: &str) -> Reply {
         self.post("/v1/locks/release", &json!({ "key": key }))
     }

@@ -1,5 +1,7 @@
 //! Single facts, for whoever asks why: which run lives, what a tick came to. Nothing here commits.
 
+use std::collections::BTreeSet;
+
 use bell_core::key::Key;
 use bell_core::session::SessionId;
 use bell_core::time::Timestamp;
@@ -7,16 +9,23 @@ use bell_core::view::Missing;
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
 use bell_core::work::fire::Fire;
-use bell_core::work::job::{Job, JobId};
+use bell_core::work::job::{Job, JobId, State};
 use bell_core::work::line::Slot;
-use bell_core::work::row::{Event, RowId};
-use bell_core::work::run::RunId;
+use bell_core::work::row::{Event, RowId, What};
+use bell_core::work::run::{Run, RunId};
 use bell_store::Name;
 
 use crate::Coord;
 use crate::denied::Denied;
 use crate::load::{Loaded, decode};
 use crate::space::latest_first;
+
+/// How far the wall clocks of two nodes may be apart for each to find what the other wrote down.
+const CLOCKS_APART_MS: u64 = 5 * 60 * 1_000;
+/// Rows of history read at once.
+const HISTORY_PAGE: usize = 1_000;
+/// Rows of history looked through for the runs of a job: bounded work for the store.
+const HISTORY_LOOKED_AT: usize = 200_000;
 
 /// Jobs of one page of [`Coord::jobs_since`].
 #[derive(Clone, Debug)]
@@ -84,6 +93,47 @@ impl Coord {
         let start = format!("{}{}", self.space().kind("history/"), latest_first(to));
         let page = self.history(Some(&start), limit).await?;
         Ok(page.rows.into_iter().take_while(|(at, _)| *at >= from).collect())
+    }
+
+    /// The runs of a job that are on record, the first attempt first, at most `limit` of the last ones.
+    ///
+    /// Rows of history name the runs that ended, and the job its last one. History is read from the job's end back to its
+    /// acceptance, until every attempt is found.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn runs_of(&self, id: &JobId, job: &Job, limit: usize) -> Result<Vec<(RunId, Run)>, Denied> {
+        let wanted = usize::try_from(job.runs).unwrap_or(usize::MAX).min(limit);
+        let mut names: BTreeSet<RunId> = job.last_run.iter().cloned().collect();
+        let start = match &job.state {
+            State::Over { at, .. } => latest_first(Wall(at.0.saturating_add(CLOCKS_APART_MS))),
+            State::Queued { .. } | State::Delayed { .. } | State::Running { .. } => String::new(),
+        };
+        let since = Wall(job.accepted.0.saturating_sub(CLOCKS_APART_MS));
+        let mut from = Some(format!("{}{start}", self.space().kind("history/")));
+        let mut looked_at = 0;
+        while names.len() < wanted
+            && looked_at < HISTORY_LOOKED_AT
+            && let Some(start) = from.take()
+        {
+            let page = self.history(Some(&start), HISTORY_PAGE).await?;
+            looked_at += page.rows.len();
+            let is_older = page.rows.last().is_some_and(|(at, _)| *at < since);
+            let of_job = page.rows.into_iter().filter(|(_, event)| event.job.as_ref() == Some(id));
+            names.extend(of_job.filter_map(|(_, event)| match event.what {
+                What::RunEnded { run, .. } => Some(run),
+                _ => None,
+            }));
+            from = page.next.filter(|_| !is_older);
+        }
+        let mut runs = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some((run, _)) = self.run(&name).await? {
+                runs.push((name, run));
+            }
+        }
+        runs.sort_by_key(|(_, run)| (run.attempt, run.claimed));
+        Ok(runs.split_off(runs.len().saturating_sub(limit)))
     }
 
     /// Jobs whose name begins so, at most `limit`.

@@ -4,7 +4,7 @@ use bell_core::time::Version;
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
 use bell_core::work::fire::Fire;
-use bell_core::work::job::{Job, JobId};
+use bell_core::work::job::{Fate, Job, JobId};
 use bell_core::work::line::{Line, Pool, Ticket};
 use bell_core::work::row::{Event, RowId, Undone};
 use bell_core::work::run::{Run, RunId};
@@ -16,6 +16,11 @@ use crate::Coord;
 use crate::denied::Denied;
 use crate::load::decode;
 use crate::space::{latest_first, time_of};
+
+/// Dead letters looked at to count some of them: a number for a person, which is not worth reading millions of records.
+pub const DEAD_LETTERS_COUNTED: usize = 10_000;
+/// Dead letters read at once.
+const PAGE: usize = 1_000;
 
 /// One page of things that happened or were left, the latest first.
 #[derive(Clone, Debug)]
@@ -119,6 +124,26 @@ impl Coord {
         let prefix = self.space().kind("undone/");
         let page = self.store().scan(&prefix, from.unwrap_or_default(), limit).await?;
         page_of(&page, &prefix, |rest, undone| (JobId::from(rest), undone))
+    }
+
+    /// How many jobs are dead letters because they were cleared since then, among the latest [`DEAD_LETTERS_COUNTED`].
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn cleared_since(&self, since: Wall) -> Result<usize, Denied> {
+        let (mut cleared, mut looked_at, mut from) = (0, 0, None);
+        while looked_at < DEAD_LETTERS_COUNTED {
+            let page = self.undone(from.as_deref(), PAGE).await?;
+            looked_at += page.rows.len();
+            let recent = page.rows.iter().take_while(|(at, _)| *at >= since);
+            cleared += recent.filter(|(_, (_, undone))| undone.fate == Fate::Cleared).count();
+            let is_older = page.rows.last().is_some_and(|(at, _)| *at < since);
+            from = page.next.filter(|_| !is_older);
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok(cleared)
     }
 
     /// Ticks of an agent's schedule, the latest first.

@@ -1,6 +1,7 @@
 //! A run from its claim to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bell_core::key::Key;
 use bell_core::session::Identity;
@@ -51,6 +52,8 @@ pub enum Work {
     Idle,
     /// Nothing may start.
     Paused(Pause),
+    /// The first in the queue could not be started a moment ago: ask again after this.
+    Later(Duration),
     /// All runners are taken, by these, who live.
     Occupied(Vec<Slot>),
 }
@@ -90,6 +93,7 @@ impl Coord {
                 }
                 Claimed::Idle => return Ok(Work::Idle),
                 Claimed::Paused(pause) => return Ok(Work::Paused(pause)),
+                Claimed::Later(wait) => return Ok(Work::Later(wait)),
                 Claimed::Occupied(slots) => {
                     let count = slots.len();
                     let living = self.living(slots).await?;

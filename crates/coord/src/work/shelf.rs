@@ -6,7 +6,7 @@ use bell_core::work::finish::retry;
 use bell_core::work::job::JobId;
 use bell_core::work::pause::{Extent, pause, resume};
 use bell_core::work::scale::scale;
-use bell_core::work::shelve::{Moved, cancel, clear, replay};
+use bell_core::work::shelve::{BATCH, DeadLetter, Moved, Replayed, cancel, clear, replay, replay_batch};
 
 use super::wall_now;
 use crate::Coord;
@@ -33,6 +33,33 @@ impl Coord {
     pub async fn replay(&self, job: &JobId, size: u32) -> Result<Moved, Denied> {
         let at = wall_now();
         Ok(self.transact(Loaded::default(), |view| replay(view, job, size, at)).await?.answer)
+    }
+
+    /// Replays dead letters in this order, each unless its queue is full. `size` is the queue size of an agent that
+    /// exists. One answer for each; a letter that was replayed since it was listed is left alone.
+    ///
+    /// Dropped half-way, some have been replayed.
+    ///
+    /// # Errors
+    /// If the store can't be reached; the first ones may have been replayed. The same list can be sent again.
+    pub async fn replay_all(
+        &self,
+        letters: &[DeadLetter],
+        size: impl Fn(&AgentName) -> Option<u32>,
+    ) -> Result<Vec<Replayed>, Denied> {
+        let mut all = Vec::with_capacity(letters.len());
+        let mut acting = self.clone();
+        for batch in letters.chunks(BATCH) {
+            let at = wall_now();
+            let done =
+                acting.transact(Loaded::default(), |view| replay_batch(view, batch, &size, at)).await?;
+            if done.answer.contains(&Replayed::Queued) {
+                // However many commits it takes, it is one act.
+                acting = self.in_nobodys_name();
+            }
+            all.extend(done.answer);
+        }
+        Ok(all)
     }
 
     /// Takes every job out of an agent's queue; each stays replayable.

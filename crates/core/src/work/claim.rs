@@ -1,5 +1,7 @@
 //! Who may run next: the oldest job of an agent, if a runner is free.
 
+use std::time::Duration;
+
 use super::Wall;
 use super::agent::AgentName;
 use super::job::{Job, JobId, State};
@@ -38,6 +40,8 @@ pub enum Claimed {
     Idle,
     /// Nothing may start.
     Paused(Pause),
+    /// The first in the queue could not be started a moment ago: ask again after this. The others keep their order behind it.
+    Later(Duration),
     /// All runners are taken as far as the records go: see whether these still live, then ask again.
     Occupied(Vec<Slot>),
 }
@@ -97,11 +101,15 @@ pub fn claim(view: &View, agent: &AgentName, runner: &Runner, caps: Caps) -> Dec
     }
     let Some((place, id)) = draft.oldest(agent)? else { return Ok((Claimed::Idle, Changes::default())) };
     let Some(job) = draft.get::<Job>(&id)?.cloned() else { return Ok((Claimed::Idle, Changes::default())) };
+    if let Some(wait) = job.start_wait(view.now) {
+        return Ok((Claimed::Later(wait), Changes::default()));
+    }
     draft.unqueue(&job.spec, place)?;
     let job = Job {
         state: State::Running { run: runner.run.clone() },
         last_run: Some(runner.run.clone()),
         runs: job.runs + 1,
+        not_before: None,
         ..job
     };
     draft.put(&id, job.clone());

@@ -2,7 +2,7 @@
 //! goes on, and history says so.
 
 use super::Wall;
-use super::job::{Fate, Job, JobId, State};
+use super::job::{Fate, Job, JobId, State, start_backoff};
 use super::row::{Event, Row, RowId, Then, Undone, What};
 use super::run::{End, Ended, Run, RunId};
 use crate::end::end_session;
@@ -19,7 +19,8 @@ pub enum Finished {
         /// What follows.
         then: Then,
     },
-    /// It had ended before, in that way: what is said later about it counts for nothing.
+    /// It had ended before, in that way: what is said later about it counts for nothing. Only proof that the agent of a lost
+    /// run never ran puts its job back.
     Before(End),
     /// Nobody knows such a run.
     Unknown,
@@ -36,6 +37,10 @@ pub fn finish(view: &View, id: &RunId, end: End, held: &[Key], at: Wall) -> Deci
         return Ok((Finished::Unknown, Changes::default()));
     };
     if let Some(ended) = &run.ended {
+        if ended.end == End::Lost && end.is_transient() {
+            draft.replay_lost(id, &run, at)?;
+            return Ok((Finished::Before(End::Lost), draft.into_changes()));
+        }
         return Ok((Finished::Before(ended.end.clone()), Changes::default()));
     }
     draft.need_rows([RowId::Pool, RowId::Line(run.agent.clone()), RowId::Job(run.job.clone())])?;
@@ -74,8 +79,11 @@ pub fn lose(view: &View, id: &RunId, held: &[Key], at: Wall) -> Decided<(Option<
 impl Draft<'_> {
     /// What becomes of the job.
     fn go_on(&mut self, run: &Run, job: Job, end: &End, at: Wall) -> Decided<Then> {
+        if end.is_transient() {
+            return self.put_back(&run.job, job);
+        }
         let rules = &job.spec.rules;
-        let job = Job { returned: run.returned.clone(), ..job.clone() };
+        let job = Job { returned: run.returned.clone(), not_started: 0, ..job.clone() };
         if *end == End::Lost && run.begun.is_none() {
             let place = self.queue_first(&run.job, &job.spec)?;
             self.put(&run.job, Job { state: State::Queued { place }, ..job });
@@ -104,6 +112,35 @@ impl Draft<'_> {
         self.set_row(RowId::Undone(at, run.job.clone()), Some(Row::Undone(undone)));
         self.put(&run.job, over(Job { failures, ..job }, end, at));
         Ok(Then::Over)
+    }
+}
+
+impl Draft<'_> {
+    /// Makes a job whose run was not started the first in its queue again. It is not claimed before its back-off is over.
+    fn put_back(&mut self, id: &JobId, job: Job) -> Decided<Then> {
+        let not_started = job.not_started.saturating_add(1);
+        let wait = start_backoff(not_started);
+        let (place, not_before) = (self.queue_first(id, &job.spec)?, Some(self.now() + wait));
+        self.put(id, Job { state: State::Queued { place }, not_started, not_before, ..job });
+        Ok(Then::Retry { after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) })
+    }
+
+    /// Puts the job of a lost run back: a store went away while the run was beginning, its session lapsed, and only now its
+    /// supervisor can say that the agent never ran. The run stays lost. Nothing happens if something else was decided about
+    /// the job meanwhile, or a caller was answered.
+    fn replay_lost(&mut self, id: &RunId, run: &Run, at: Wall) -> Decided<()> {
+        self.need_rows([RowId::Line(run.agent.clone()), RowId::Job(run.job.clone())])?;
+        let Some(job) = self.get::<Job>(&run.job)?.cloned() else { return Ok(()) };
+        let State::Over { fate: Fate::Ended { end: End::Lost }, at: since } = job.state else {
+            return Ok(());
+        };
+        if job.last_run.as_ref() != Some(id) || job.spec.trigger.depth() > 0 {
+            return Ok(());
+        }
+        self.set_row(RowId::Undone(since, run.job.clone()), None);
+        self.put_back(&run.job, Job { failures: job.failures.saturating_sub(1), ..job })?;
+        self.note(at, id.as_str(), Event::of_job(&run.agent, &run.job, What::Replayed));
+        Ok(())
     }
 }
 

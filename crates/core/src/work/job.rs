@@ -126,6 +126,19 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// How long a job waits that could not be started for the first time: most trouble that passes (a server that fails over,
+/// a burst of connections) is over by then.
+const START_BACKOFF: Duration = Duration::from_millis(500);
+
+/// The longest such wait: a job of a fleet that is well again starts at most this much later.
+const START_BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// How long to wait before trying to start something again that could not be started `times` times in a row.
+pub fn start_backoff(times: u32) -> Duration {
+    let doublings = times.saturating_sub(1).min(u32::BITS - 1);
+    START_BACKOFF.saturating_mul(1 << doublings).min(START_BACKOFF_MAX)
+}
+
 /// The stored record of a job. What came with its trigger is a record of its own, since it can be large and
 /// never changes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -152,6 +165,13 @@ pub struct Job {
     /// How many of them failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: u32,
+    /// How many of the latest runs in a row were not started because of trouble that passes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub not_started: u32,
+    /// While it is queued: not to be claimed before this, on the store's clock. A reader that does not know this field
+    /// claims it earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// What the latest run returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<String>,
@@ -169,8 +189,16 @@ impl Job {
             runs: 0,
             reruns: 0,
             failures: 0,
+            not_started: 0,
+            not_before: None,
             returned: None,
         }
+    }
+
+    /// How long it is not to be claimed yet. A time that is too far away was meant on a clock that was set back since.
+    pub fn start_wait(&self, now: Timestamp) -> Option<Duration> {
+        let wait = self.not_before?.since(now);
+        (!wait.is_zero() && wait <= START_BACKOFF_MAX).then_some(wait)
     }
 }
 
@@ -244,6 +272,12 @@ mod tests {
         let waits: Vec<_> = (1..=5).map(|failures| rules().retry_after(Class::Failed, failures)).collect();
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(waits, [ms(1_000), ms(2_000), ms(4_000), ms(5_000), None]);
+    }
+
+    #[test]
+    fn what_can_not_be_started_is_tried_again_after_twice_as_long_up_to_a_limit() {
+        let waits = [1, 2, 3, 6, 7, u32::MAX].map(|times| start_backoff(times).as_millis());
+        assert_eq!(waits, [500, 1_000, 2_000, 16_000, 30_000, 30_000]);
     }
 
     #[test]

@@ -97,7 +97,29 @@ pub enum End {
     Unstartable {
         /// Why not.
         reason: String,
+        /// Whether another try may succeed. A reader that does not know this field takes the end for permanent, which
+        /// it shows only: what became of the job is in the job's own record.
+        #[serde(default, skip_serializing_if = "StartFailure::is_permanent")]
+        failure: StartFailure,
     },
+}
+
+/// Where the cause lies that a run could not be started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartFailure {
+    /// In the agent: a missing program, a wrong setting. Trying again won't help.
+    #[default]
+    Permanent,
+    /// In the store or the machine: out of reach, out of descriptors, out of space. The agent never ran.
+    Transient,
+}
+
+impl StartFailure {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
+    fn is_permanent(&self) -> bool {
+        *self == Self::Permanent
+    }
 }
 
 /// A kind of failure, as retry rules name it.
@@ -121,6 +143,21 @@ pub enum Class {
 }
 
 impl End {
+    /// The end of a run that can't be started as its agent is.
+    pub fn unstartable(reason: impl Into<String>) -> Self {
+        Self::Unstartable { reason: reason.into(), failure: StartFailure::Permanent }
+    }
+
+    /// The end of a run that was not started because of trouble that passes. To be said only if its agent never ran.
+    pub fn not_started(reason: impl Into<String>) -> Self {
+        Self::Unstartable { reason: reason.into(), failure: StartFailure::Transient }
+    }
+
+    /// Whether the agent never ran, and may if tried again.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unstartable { failure: StartFailure::Transient, .. })
+    }
+
     /// The one word for it.
     pub fn word(&self) -> &'static str {
         match self {
@@ -132,7 +169,8 @@ impl End {
             Self::Interrupted => "interrupted",
             Self::Lost => "lost",
             Self::Busy { .. } => "busy",
-            Self::Unstartable { .. } => "unstartable",
+            Self::Unstartable { failure: StartFailure::Permanent, .. } => "unstartable",
+            Self::Unstartable { failure: StartFailure::Transient, .. } => "not_started",
         }
     }
 
@@ -163,7 +201,12 @@ impl End {
                 "its machine or supervisor died: it may have done part of its work; check, then replay it"
             }
             Self::Busy { .. } => "another run is at it: nothing to do, unless that one fails",
-            Self::Unstartable { .. } => "mend what the reason says (bell check helps), then replay it",
+            Self::Unstartable { failure: StartFailure::Transient, .. } => {
+                "nothing to do: it is tried again; if that goes on, fix what the reason says (bell doctor helps)"
+            }
+            Self::Unstartable { failure: StartFailure::Permanent, .. } => {
+                "mend what the reason says (bell check helps), then replay it"
+            }
         }
     }
 }
@@ -174,7 +217,7 @@ impl fmt::Display for End {
         match self {
             Self::Failed { code } => write!(f, "{word} (exit code {code})"),
             Self::Crashed { signal } => write!(f, "{word} (signal {signal})"),
-            Self::Killed { reason } | Self::Busy { reason } | Self::Unstartable { reason } => {
+            Self::Killed { reason } | Self::Busy { reason } | Self::Unstartable { reason, .. } => {
                 write!(f, "{word} ({reason})")
             }
             Self::Completed | Self::Timeout | Self::Interrupted | Self::Lost => f.write_str(word),

@@ -6,8 +6,8 @@ use super::job::{Fate, Job, JobId, State};
 use super::row::{Event, RowId, What};
 use crate::view::{Changes, Decided, Draft, View};
 
-/// Jobs shelved in one commit: each changes up to five records, and a commit takes 125.
-const BATCH: u32 = 20;
+/// Jobs shelved or replayed in one commit: each changes up to five records, and a commit takes 125.
+pub const BATCH: usize = 20;
 
 /// Takes the first jobs out of an agent's queue, as cleared. Answers which; fewer than there are need another
 /// call.
@@ -65,18 +65,94 @@ pub fn cancel(view: &View, id: &JobId, at: Wall) -> Decided<(Moved, Changes)> {
 pub fn replay(view: &View, id: &JobId, size: u32, at: Wall) -> Decided<(Moved, Changes)> {
     let mut draft = Draft::new(view);
     let Some(job) = draft.get::<Job>(id)?.cloned() else { return Ok((Moved::Unknown, Changes::default())) };
-    let State::Over { fate, at: since } = job.state else {
+    let State::Over { fate, at: since } = job.state.clone() else {
         return Ok((Moved::Not(job.state), Changes::default()));
     };
     if draft.line(&job.spec.agent)?.waiting >= size {
         return Ok((Moved::Full, Changes::default()));
     }
-    let place = draft.queue_last(id, &job.spec)?;
-    let event = Event::of_job(&job.spec.agent, id, What::Replayed);
-    draft.put(id, Job { state: State::Queued { place }, reruns: 0, failures: 0, returned: None, ..job });
+    draft.queue_again(id, job, at)?;
     if fate.is_undone() {
         draft.set_row(RowId::Undone(since, id.clone()), None);
     }
-    draft.note(at, id.as_str(), event);
     Ok((Moved::Done, draft.into_changes()))
+}
+
+/// A dead letter as it was listed. The time tells it from a later dead letter of the same job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetter {
+    /// The job.
+    pub job: JobId,
+    /// Since when it is a dead letter.
+    pub since: Wall,
+}
+
+/// What comes of replaying a dead letter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replayed {
+    /// It is queued.
+    Queued,
+    /// The queue of its agent is full; it stays a dead letter.
+    Full,
+    /// Its agent does not exist any more; it stays a dead letter.
+    NoAgent,
+    /// It is no dead letter, or a later one: it was replayed or forgotten after it was listed.
+    Gone,
+}
+
+/// Replays up to [`BATCH`] dead letters, in this order; the rest is not looked at. `size` is the queue size of an
+/// agent, if that agent exists. One answer for each letter.
+///
+/// Only the dead letter that was listed is replayed, so the same list can be sent again.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn replay_batch(
+    view: &View,
+    letters: &[DeadLetter],
+    size: impl Fn(&AgentName) -> Option<u32>,
+    at: Wall,
+) -> Decided<(Vec<Replayed>, Changes)> {
+    let letters = &letters[..letters.len().min(BATCH)];
+    let mut draft = Draft::new(view);
+    // All jobs in one read, instead of one read each.
+    draft.need_rows(letters.iter().map(|letter| RowId::Job(letter.job.clone())))?;
+    let mut replayed = Vec::with_capacity(letters.len());
+    for letter in letters {
+        replayed.push(draft.replay_letter(letter, &size, at)?);
+    }
+    Ok((replayed, draft.into_changes()))
+}
+
+impl Draft<'_> {
+    fn replay_letter(
+        &mut self,
+        letter: &DeadLetter,
+        size: &impl Fn(&AgentName) -> Option<u32>,
+        at: Wall,
+    ) -> Decided<Replayed> {
+        let Some(job) = self.get::<Job>(&letter.job)?.cloned() else { return Ok(Replayed::Gone) };
+        match &job.state {
+            State::Over { fate, at } if fate.is_undone() && *at == letter.since => {}
+            _ => return Ok(Replayed::Gone),
+        }
+        let Some(size) = size(&job.spec.agent) else { return Ok(Replayed::NoAgent) };
+        if self.line(&job.spec.agent)?.waiting >= size {
+            return Ok(Replayed::Full);
+        }
+        self.queue_again(&letter.job, job, at)?;
+        self.set_row(RowId::Undone(letter.since, letter.job.clone()), None);
+        Ok(Replayed::Queued)
+    }
+
+    fn queue_again(&mut self, id: &JobId, job: Job, at: Wall) -> Decided<()> {
+        let place = self.queue_last(id, &job.spec)?;
+        let event = Event::of_job(&job.spec.agent, id, What::Replayed);
+        let state = State::Queued { place };
+        let fresh =
+            Job { reruns: 0, failures: 0, not_started: 0, not_before: None, returned: None, state, ..job };
+        self.put(id, fresh);
+        self.note(at, id.as_str(), event);
+        Ok(())
+    }
 }

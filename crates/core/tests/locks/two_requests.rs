@@ -1,6 +1,6 @@
 //! L4 where one session asks for the same key several times at once.
 
-use bell_core::acquire::{Acquire, Acquired};
+use bell_core::acquire::{Acquire, Acquired, GRACE};
 use bell_core::keep::{Kept, Waiting};
 use bell_core::lock::Ttl;
 
@@ -87,4 +87,41 @@ fn taking_a_key_again_for_a_longer_time_makes_it_last_longer() {
     world.take(Acquire { ttl: Ttl::MIN, ..ask("ann", "r1", &["a"]) });
     let second = world.take(ask("ann", "r2", &["a"])).remove(0);
     assert_eq!(second.expires, world.now + TTL);
+}
+
+#[test]
+fn of_two_requests_that_wait_the_longer_ttl_counts_and_both_are_answered_with_it() {
+    let mut world = World::with(&["ann", "bob"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(Acquire { ttl: Ttl::MIN, ..ask("bob", "r2", &["a"]) });
+    world.queue(ask("bob", "r3", &["a"]));
+    world.release("ann", "a", None);
+    for request in ["r2", "r3"] {
+        let Waiting::Granted(leases) = world.look_after("bob", request, &["a"]) else { panic!("granted") };
+        assert_eq!((leases[0].ttl.length(), leases[0].expires), (TTL, world.now + TTL));
+    }
+}
+
+#[test]
+fn a_request_that_waits_and_is_repeated_with_a_longer_ttl_is_granted_that() {
+    let mut world = World::with(&["ann", "bob"]);
+    world.take(ask("ann", "r1", &["a"]));
+    world.queue(Acquire { ttl: Ttl::MIN, ..ask("bob", "r2", &["a"]) });
+    world.queue(ask("bob", "r2", &["a"]));
+    world.release("ann", "a", None);
+    let Waiting::Granted(leases) = world.look_after("bob", "r2", &["a"]) else { panic!("granted") };
+    assert_eq!((leases[0].ttl.length(), leases[0].expires), (TTL, world.now + TTL));
+}
+
+#[test]
+fn a_request_that_has_lapsed_lengthens_nothing() {
+    let mut world = World::with(&["ann", "bob"]);
+    world.take(Acquire { ttl: Ttl::MAX, ..ask("ann", "r1", &["a"]) });
+    let lapsing = Acquire { wait: TTL, ..ask("bob", "r2", &["a"]) };
+    world.queue(lapsing);
+    world.pass(TTL + GRACE);
+    world.queue(Acquire { ttl: Ttl::MIN, ..ask("bob", "r3", &["a"]) });
+    world.release("ann", "a", None);
+    let Waiting::Granted(leases) = world.look_after("bob", "r3", &["a"]) else { panic!("granted") };
+    assert_eq!(leases[0].ttl, Ttl::MIN);
 }

@@ -145,7 +145,7 @@ impl Desk {
                 assert_eq!(self.begin(&runner.run), Begun::Now);
                 Some((id, runner.run))
             }
-            Claimed::Idle | Claimed::Paused(_) | Claimed::Occupied(_) => None,
+            Claimed::Idle | Claimed::Paused(_) | Claimed::Later(_) | Claimed::Occupied(_) => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What users are promised of jobs, queues and runs, one sentence each.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bell_core::work::accept::{Accepted, Overflow, Room};
 use bell_core::work::claim::{Begun, Claimed};
@@ -143,6 +144,67 @@ fn a_run_whose_session_died_is_lost_and_frees_its_runner() {
     assert_eq!(desk.undone(), [job]);
     desk.accept("a", manual(), WIDE);
     assert!(desk.claim("a", ONE).is_some());
+}
+
+#[test]
+fn a_run_that_trouble_kept_from_starting_puts_its_job_back_in_front_for_a_while() {
+    let mut desk = Desk::default();
+    let (first, second) = (desk.accept("a", manual(), WIDE), desk.accept("a", manual(), WIDE));
+    for wait in [500, 1_000, 2_000] {
+        let (job, run) = desk.claim("a", MANY).unwrap();
+        assert_eq!(job, first, "it is the first again");
+        let end = End::not_started("the store did not answer");
+        assert_eq!(
+            desk.finish(&run, end.clone()),
+            Finished::Now { end, then: Then::Retry { after_ms: wait } }
+        );
+        let (wait, nearly) = (Duration::from_millis(wait), wait - 1);
+        assert_eq!(desk.try_claim("a", MANY), Claimed::Later(wait), "nothing overtakes it");
+        desk.pass(nearly);
+        assert!(matches!(desk.try_claim("a", MANY), Claimed::Later(_)));
+        desk.pass(1);
+    }
+    let (job, run) = desk.claim("a", MANY).unwrap();
+    desk.finish(&run, End::Completed);
+    assert_eq!((job, desk.job(&first).not_started), (first, 0));
+    assert_eq!(desk.claim("a", MANY).unwrap().0, second);
+    assert_eq!(desk.undone(), []);
+}
+
+#[test]
+fn a_run_that_can_not_be_started_as_its_agent_is_is_over() {
+    let mut desk = Desk::default();
+    let job = desk.accept("a", manual(), WIDE);
+    let run = desk.claim("a", MANY).unwrap().1;
+    let end = End::unstartable("its program is missing");
+    assert_eq!(desk.finish(&run, end.clone()), Finished::Now { end, then: Then::Over });
+    assert_eq!(desk.undone(), [job]);
+}
+
+#[test]
+fn a_run_taken_for_lost_that_is_shown_never_to_have_run_puts_its_job_back_once() {
+    let mut desk = Desk::default();
+    let job = desk.accept("a", manual(), WIDE);
+    let run = desk.claim("a", MANY).unwrap().1;
+    desk.kill(&run);
+    assert_eq!(desk.lose(&run), Some(Finished::Now { end: End::Lost, then: Then::Over }));
+    let end = End::not_started("the store did not answer");
+    for _ in 0..2 {
+        assert_eq!(desk.finish(&run, end.clone()), Finished::Before(End::Lost), "a run has one end");
+    }
+    assert_eq!((desk.undone(), desk.job(&job).failures, desk.waiting("a")), (vec![], 0, 1));
+}
+
+#[test]
+fn a_job_that_was_replayed_meanwhile_is_not_put_back_a_second_time() {
+    let mut desk = Desk::default();
+    let job = desk.accept("a", manual(), WIDE);
+    let run = desk.claim("a", MANY).unwrap().1;
+    desk.kill(&run);
+    desk.lose(&run);
+    desk.replay(&job);
+    let late = desk.finish(&run, End::not_started("the store did not answer"));
+    assert_eq!((late, desk.waiting("a")), (Finished::Before(End::Lost), 1));
 }
 
 #[test]

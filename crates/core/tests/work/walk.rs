@@ -46,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(End::Completed),
         1 => Just(End::Failed { code: 1 }),
         1 => Just(End::Timeout),
+        2 => Just(End::not_started("no descriptors")),
         1 => Just(End::Killed { reason: "enough".to_owned() }),
     ];
     let extent =
@@ -217,8 +218,12 @@ proptest! {
         }
         walk.runs.iter().for_each(|run| drop(desk.finish(run, End::Completed)));
         for name in AGENTS {
-            while let Some((_, run)) = desk.claim(name, caps) {
-                desk.finish(&run, End::Completed);
+            // Several may have been put back, each with a wait of its own.
+            while desk.waiting(name) > 0 {
+                desk.pass(30_000);
+                while let Some((_, run)) = desk.claim(name, caps) {
+                    desk.finish(&run, End::Completed);
+                }
             }
         }
         for job in &walk.jobs {

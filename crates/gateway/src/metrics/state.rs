@@ -7,9 +7,6 @@ use bell_store::info::Limits;
 /// Keys that are looked at. Who has more sees this number, and a warning in the log.
 const KEYS_MAX: usize = 100_000;
 
-/// Bellwether's own locks are not counted: they say nothing about the agents'.
-const OWN: &str = "bell://";
-
 /// What stands at one moment, or near it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct State {
@@ -48,11 +45,12 @@ impl State {
         Ok(())
     }
 
+    /// Reserved keys are not counted: they say nothing about the agents.
     async fn read_locks(&mut self, locks: &Coord) -> Result<(), Denied> {
         let (mut after, mut looked) = (None, 0);
         loop {
             let page = locks.list("", after.as_ref(), Limits::CONTRACT.page).await?;
-            for lock in page.locks.iter().filter(|lock| !lock.key.as_str().starts_with(OWN)) {
+            for lock in page.locks.iter().filter(|lock| !lock.key.is_reserved()) {
                 self.held += lock.holders.len();
                 self.waiters += lock.waiting.len();
             }

@@ -9,9 +9,9 @@ use axum::{Extension, Router};
 use bell_api::ask::Nothing;
 use bell_api::control::{
     AgentAnswer, AgentsAnswer, BreakRequest, DoneAnswer, HistoryAnswer, HistoryQuery, JobAnswer, JobQuery,
-    KillRequest, PauseRequest, QueuesAnswer, ResumeRequest, RunShown, RunsAnswer, RunsQuery, ScaleRequest,
-    SimpleRequest, StatusAnswer, StatusQuery, StopRequest, TriggerAnswer, TriggerRequest, UndoneAnswer,
-    UndoneQuery, WhyAnswer, WhyQuery,
+    KillRequest, PauseRequest, QueuesAnswer, ReplayAnswer, ReplayRequest, ResumeRequest, RunShown,
+    RunsAnswer, RunsQuery, ScaleRequest, SimpleRequest, StatusAnswer, StatusQuery, StopRequest,
+    TriggerAnswer, TriggerRequest, UndoneAnswer, UndoneQuery, WhyAnswer, WhyQuery,
 };
 use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
@@ -45,6 +45,7 @@ pub(crate) fn routes() -> Router<Server> {
         .route("/v1/jobs/{job}/cancel", post(cancel))
         .route("/v1/jobs/{job}/replay", post(replay))
         .route("/v1/undone", get(undone))
+        .route("/v1/undone/replay", post(replay_all))
         .route("/v1/history", get(history))
         .route("/v1/why", get(why))
         .route("/v1/pause", post(pause))
@@ -229,6 +230,15 @@ async fn replay(
     done(server.control().replay(&job, &who(&caller, &request)).await)
 }
 
+async fn replay_all(
+    State(server): State<Server>,
+    Extension(caller): Extension<Caller>,
+    Question(Nothing {}): Question<Nothing>,
+    Asked(request): Asked<ReplayRequest>,
+) -> Answered<ReplayAnswer> {
+    done(server.control().replay_all(&request, &caller.who()).await)
+}
+
 async fn break_lock(
     State(server): State<Server>,
     Extension(caller): Extension<Caller>,
@@ -271,13 +281,20 @@ async fn stop(
 ) -> Answered<DoneAnswer> {
     let who = caller.who().recorded(request.by.as_deref());
     tracing::info!(by = who.name, now = request.now, "told to stop");
-    let (pace, message) = if request.now {
+    let (pace, how) = if request.now {
         (Pace::Now, "stopping: what runs is ended")
     } else {
         (Pace::Gentle, "stopping: nothing new starts, and what runs may finish")
     };
     // First: once it stops, nothing more may be written.
-    server.control().record(act(&who, "stop", "the daemon").because(message)).await;
+    server.control().record(act(&who, "stop", "the daemon").because(how)).await;
+    // A daemon whose store is gone stops all the same.
+    let message = match server.control().cleared_by_a_stop().await {
+        Ok(waiting @ 1..) => format!(
+            "{how}; {waiting} waiting jobs are cleared from the queue; bring them back: bell jobs replay --cleared"
+        ),
+        Ok(0) | Err(_) => how.to_owned(),
+    };
     server.levers().stop(pace);
     Ok(Answer(Outcome::Written, DoneAnswer::new(message)))
 }

@@ -25,6 +25,17 @@ impl Scene {
         Wanted { coord: self.coord.clone(), session: session.clone(), ask, first }
     }
 
+    /// The same for a short time.
+    fn short(&self, session: &Session, wait: Duration) -> Wanted {
+        let wanted = self.wanted(session, wait);
+        Wanted { ask: wanted.ask.ttl(Ttl::MIN), ..wanted }
+    }
+
+    async fn stored_ttl_ms(&self) -> u64 {
+        let key = Key::parse(KEY).unwrap();
+        self.coord.show(&key).await.unwrap().holders[0].ttl.length().as_millis().try_into().unwrap()
+    }
+
     fn count(&self) -> (usize, usize) {
         (self.waits.lock().len(), self.waits.0.tasks.len())
     }
@@ -87,6 +98,38 @@ async fn a_request_that_comes_again_while_its_answer_goes_out_is_another() {
     assert_eq!(second.answer().await.unwrap().unwrap().fence, granted.fence, "the store knows its id");
     drop(second);
     assert_eq!(scene.count(), (0, 0));
+}
+
+#[tokio::test]
+async fn a_request_that_waits_and_comes_again_with_a_longer_ttl_is_granted_that() {
+    let (scene, holder, waiter) = (Scene::new(), session(), session());
+    let held = scene.coord.acquire(&holder, &scene.wanted(&holder, Duration::ZERO).ask).await.unwrap();
+    let minute = Duration::from_secs(60);
+    let mut lost = scene.waits.attend(scene.short(&waiter, minute)).unwrap();
+    assert!(lost.answer_within(Duration::from_millis(5)).await.is_none());
+    drop(lost);
+    let mut again = scene.waits.attend(scene.wanted(&waiter, minute)).unwrap();
+    scene.coord.release(&holder, &held[0]).await.unwrap();
+    let answer = again.answer().await.unwrap().unwrap();
+    assert_eq!(answer.ttl_ms, Some(scene.stored_ttl_ms().await));
+    assert_eq!(answer.ttl_ms.map(Duration::from_millis), Some(Ttl::DEFAULT.length()));
+}
+
+#[tokio::test]
+async fn a_request_that_was_granted_unheard_and_comes_again_with_a_longer_ttl_gets_that() {
+    let (scene, holder, waiter) = (Scene::new(), session(), session());
+    let held = scene.coord.acquire(&holder, &scene.wanted(&holder, Duration::ZERO).ask).await.unwrap();
+    let minute = Duration::from_secs(60);
+    let mut lost = scene.waits.attend(scene.short(&waiter, minute)).unwrap();
+    assert!(lost.answer_within(Duration::from_millis(5)).await.is_none());
+    let request = Arc::clone(&lost.request);
+    drop(lost);
+    scene.coord.release(&holder, &held[0]).await.unwrap();
+    request.standing.until(|standing| standing.answer.is_some()).await;
+    let mut again = scene.waits.attend(scene.wanted(&waiter, minute)).unwrap();
+    let answer = again.answer().await.unwrap().unwrap();
+    assert_eq!(answer.ttl_ms, Some(scene.stored_ttl_ms().await));
+    assert_eq!(answer.ttl_ms.map(Duration::from_millis), Some(Ttl::DEFAULT.length()));
 }
 
 #[tokio::test]

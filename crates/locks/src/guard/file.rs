@@ -14,9 +14,12 @@ use std::time::Duration;
 use bell_core::lock::Fence;
 use bell_folder::lock::{Locked, lock};
 use bell_folder::publish::FENCE_PATIENCE;
-use rustix::fs::OFlags;
+use bell_folder::regular;
 
 use super::Stale;
+
+/// Bytes read of a file of fences: a fence is a line of 21, and anything longer is damaged.
+const FENCE_BYTES_MAX: u64 = 64;
 
 /// Why a guarded write did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +79,7 @@ pub fn write(path: &Path, fence: Fence, content: &[u8]) -> Result<(), GuardError
 /// If it can't be read.
 pub fn highest(path: &Path) -> Result<Option<Fence>, GuardError> {
     let place = Place::of(path)?;
-    match File::open(&place.sidecar) {
+    match regular::open(&place.sidecar, OpenOptions::new().read(true)) {
         Ok(mut guard) => read_fence(&mut guard).map_err(|source| place.sidecar_error(source)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(place.sidecar_error(source)),
@@ -112,8 +115,7 @@ impl Place {
     fn lock(&self, patience: Duration) -> Result<File, GuardError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-        let file = options.open(&self.sidecar).map_err(|source| self.sidecar_error(source))?;
+        let file = regular::open(&self.sidecar, &options).map_err(|source| self.sidecar_error(source))?;
         match lock(&file, patience).map_err(|source| self.sidecar_error(source))? {
             Locked::Yes => Ok(file),
             Locked::Busy => Err(GuardError::TimedOut {
@@ -132,8 +134,7 @@ impl Place {
         // Only the holder of the lock writes the draft; one that a crash left is overwritten.
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o644);
-        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-        let mut draft = options.open(&self.draft)?;
+        let mut draft = regular::open(&self.draft, &options)?;
         if let Ok(current) = std::fs::metadata(&self.path) {
             draft.set_permissions(current.permissions())?;
         }
@@ -180,7 +181,7 @@ fn store(guard: &mut File, fence: Fence) -> io::Result<()> {
 
 fn read_fence(guard: &mut File) -> io::Result<Option<Fence>> {
     let mut text = String::new();
-    guard.read_to_string(&mut text)?;
+    guard.take(FENCE_BYTES_MAX).read_to_string(&mut text)?;
     if text.is_empty() {
         return Ok(None);
     }
@@ -266,6 +267,23 @@ mod tests {
             std::fs::remove_file(link).unwrap();
         }
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_planted_fifo_is_refused_at_once() {
+        let folder = folder();
+        let path = folder.path().join("report.txt");
+        for companion in [".report.txt.fence", ".report.txt.draft"] {
+            let fifo = folder.path().join(companion);
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            assert!(matches!(write(&path, Fence(1), b"x"), Err(GuardError::Io { .. })), "{companion}");
+            if companion.ends_with(".fence") {
+                assert!(highest(&path).is_err());
+            }
+            std::fs::remove_file(fifo).unwrap();
+        }
+        assert!(!path.exists());
     }
 
     #[test]

@@ -104,6 +104,12 @@ impl Hooks for Notebook {
         }
     }
 
+    /// `deadline` has how many milliseconds after the machine's start nothing may live any more.
+    fn deadline(&self) -> Option<Duration> {
+        let ms = fs::read_to_string(self.run_dir.join("deadline")).ok()?;
+        ms.trim().parse().ok().map(Duration::from_millis)
+    }
+
     async fn ending(&self, reason: &Reason) {
         self.note(&format!("ending {}", reason.word()));
         self.while_there("hang").await;

@@ -40,7 +40,7 @@ pub(super) fn ready(children: &mut Children, launch: &Launch, group: Option<&Gro
 /// Makes what the agent finds in its folder, and forgets on disk what only the supervisor has to know from now on. The folder
 /// itself becomes the agent's in [`begin`]: until then no process of its user can put something in the place of a file.
 pub(super) fn prepare(dir: &RunDir, launch: &Launch) -> Result<()> {
-    dir.forget_environment(launch)?;
+    dir.forget_environment(launch).map_err(Error::of_machine)?;
     let agent_dir = launch.agent_dir();
     make_folder(&agent_dir)?;
     for file in &launch.files {
@@ -115,7 +115,7 @@ fn working_folder(launch: &Launch) -> PathBuf {
 }
 
 fn make_folder(path: &Path) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error);
+    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error).of_machine();
     match DirBuilder::new().mode(0o700).create(path) {
         // The caller may have put something into it.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -127,7 +127,7 @@ fn make_folder(path: &Path) -> Result<()> {
 }
 
 fn make_file(launch: &Launch, path: &Path, content: &str) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error);
+    let failed = |error: std::io::Error| Error::io(format!("make {}", path.display()), error).of_machine();
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = made.map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)?;

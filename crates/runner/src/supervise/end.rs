@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bell_store::clock::boottime;
 use rustix::process::{Pid, Signal};
 use tokio::time::{sleep, timeout};
 
@@ -19,6 +20,10 @@ use crate::{tool, tree};
 
 /// What outlives the agent's main process was told nothing yet, and gets at most this long to end.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_secs(2);
+
+/// How often the deadline of a run that is ending is looked at: it comes nearer at once when the store says that the lease
+/// has ended, and timers stand still while the machine sleeps.
+const DEADLINE_EVERY: Duration = Duration::from_millis(100);
 
 /// Between two looks at whether KILL was enough.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
@@ -109,7 +114,8 @@ impl<H: Hooks> Course<'_, H> {
                 Outcome { left_behind, ..Outcome::of(by_itself(self.launch, self.group, ended)) }
             }
             Cause::Other(reason, how) => {
-                let _ = timeout(HOOK_LIMIT, self.hooks.ending(&reason)).await;
+                let limit = time_left(boottime() + HOOK_LIMIT, self.hooks.deadline(), boottime());
+                let _ = timeout(limit, self.hooks.ending(&reason)).await;
                 if how == How::Gently {
                     self.terminate(grace).await;
                 }
@@ -121,18 +127,34 @@ impl<H: Hooks> Course<'_, H> {
         outcome
     }
 
-    /// Asks everybody to end, and waits for it: until the grace is over, or somebody has no patience left.
+    /// Sends TERM to every process of the run and waits for their end: until the grace is over, the run's deadline has
+    /// come, or a second order says that it is urgent.
     async fn terminate(&mut self, grace: Duration) {
         let this = this();
         tree::signal_below(this, Signal::TERM);
         // A stopped process does not hear TERM before it goes on.
         tree::signal_below(this, Signal::CONT);
-        tokio::select! {
-            _ = timeout(grace, self.children.none_left()) => {}
-            // Whoever asks a second time means now.
-            _ = self.orders.next() => {}
+        let until = boottime() + grace;
+        loop {
+            let left = time_left(until, self.hooks.deadline(), boottime());
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                ended = timeout(left.min(DEADLINE_EVERY), self.children.none_left()) => {
+                    if ended.is_ok() {
+                        return;
+                    }
+                }
+                _ = self.orders.next() => return,
+            }
         }
     }
+}
+
+/// How long a run that is ending may still take: until its grace is over, but not beyond the deadline of its lease.
+fn time_left(until: Duration, deadline: Option<Duration>, now: Duration) -> Duration {
+    deadline.map_or(until, |deadline| deadline.min(until)).saturating_sub(now)
 }
 
 fn by_itself(launch: &Launch, group: Option<&Group>, ended: Ended) -> Reason {
@@ -212,4 +234,29 @@ async fn engine(
 
 fn this() -> i32 {
     std::process::id().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_grace_counts_in_full_while_the_lease_lasts_longer() {
+        assert_eq!(time_left(s(70), None, s(10)), s(60));
+        assert_eq!(time_left(s(20), Some(s(24)), s(10)), s(10));
+    }
+
+    #[test]
+    fn the_deadline_of_the_lease_comes_before_any_grace() {
+        assert_eq!(time_left(s(70), Some(s(12)), s(10)), s(2));
+    }
+
+    #[test]
+    fn a_lease_that_has_ended_leaves_no_time() {
+        assert_eq!(time_left(s(70), Some(Duration::ZERO), s(10)), Duration::ZERO);
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use bell_runner::exit::Reason;
 use bell_runner::handle::How;
+use bell_store::clock::boottime;
 use rustix::process::Signal;
 
 use crate::support::{Run, kill, until, within};
@@ -103,6 +105,40 @@ async fn a_run_that_lost_its_right_is_ended_as_revoked() {
     fs::write(run.launch.run_dir.join("revoke"), "fence 7 was raised").unwrap();
     let exit = within(handle.wait()).await.unwrap();
     assert_eq!(exit.reason, Reason::Revoked { why: "fence 7 was raised".into() });
+}
+
+/// Ignores TERM. Says that it is there, and when TERM came.
+const STUBBORN: &str = "trap 'echo > $HERE/told' TERM; echo > $HERE/ready; while :; do sleep 0.05; done";
+
+fn set_deadline(run: &Run, at: Duration) {
+    fs::write(run.launch.run_dir.join("deadline"), at.as_millis().to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_lost_its_right_gets_term_and_is_gone_at_its_deadline_whatever_its_grace() {
+    let run = Run::of(STUBBORN).with(|launch| launch.grace_ms = 3_600_000);
+    let handle = run.start().await;
+    run.left("ready").await;
+    let deadline = boottime() + Duration::from_millis(1_500);
+    set_deadline(&run, deadline);
+    fs::write(run.launch.run_dir.join("revoke"), "its session is gone").unwrap();
+    let exit = within(handle.wait()).await.unwrap();
+    assert_eq!((exit.reason.word(), exit.signal), ("revoked", Some(Signal::KILL.as_raw())));
+    assert!(run.path("told").exists());
+    assert!(boottime() >= deadline);
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_during_the_grace_of_a_kill_ends_the_grace() {
+    let run = Run::of(STUBBORN).with(|launch| launch.grace_ms = 3_600_000);
+    let handle = run.start().await;
+    run.left("ready").await;
+    set_deadline(&run, boottime() + Duration::from_secs(3_600));
+    handle.kill("ann", How::Gently).unwrap();
+    run.left("told").await;
+    set_deadline(&run, Duration::ZERO);
+    let exit = within(handle.wait()).await.unwrap();
+    assert_eq!((exit.reason.word(), exit.signal), ("killed", Some(Signal::KILL.as_raw())));
 }
 
 #[tokio::test]

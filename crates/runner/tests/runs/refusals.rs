@@ -79,7 +79,7 @@ async fn a_repository_that_is_none_is_named() {
     let repo = run.folder.path().to_owned();
     let worktree = Worktree { repo, at: "main".into(), after: AfterRun::RemoveIfClean };
     let run = run.with(|launch| launch.worktree = Some(worktree));
-    not_started(&run, Kind::Unavailable, "make a worktree").await;
+    not_started(&run, Kind::Invalid, "make a worktree").await;
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use bell_api::control::why::JobRun;
 use bell_core::time::Timestamp;
 use bell_core::work::Wall;
 use bell_core::work::job::{Fate, Job, JobId, State};
+use bell_core::work::run::{Run, RunId};
 
 use super::agent::AgentSeen;
 use crate::answer::{Answer, Kind};
-use crate::words::{fate, length, names, told, trigger};
+use crate::words::{count, fate, length, names, told, trigger, when};
 
 /// What is known about a job.
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub struct JobSeen {
     pub id: JobId,
     /// Its record.
     pub job: Job,
+    /// Its runs that are on record, the first attempt first.
+    pub runs: Vec<(RunId, Run)>,
     /// The jobs before it in the queue, if it waits there: as many as were looked at.
     pub ahead: Vec<JobId>,
     /// How its agent stands.
@@ -39,6 +43,17 @@ pub fn explain(seen: &JobSeen) -> Answer {
     if let Some(run) = &job.last_run {
         answer.fact("runs", format!("{}, the last is {run}", job.runs));
     }
+    for (id, run) in &seen.runs {
+        answer.fact("run", run_words(id, run));
+        answer.runs.push(job_run(id, run));
+    }
+    let missing = usize::try_from(job.runs).unwrap_or(usize::MAX).saturating_sub(seen.runs.len());
+    if missing > 0 && !seen.runs.is_empty() {
+        answer.fact(
+            "not shown",
+            format!("{}: no longer on record, or too many", count(missing, "earlier run")),
+        );
+    }
     if job.failures > 0 {
         let rules = &job.spec.rules;
         let on: Vec<String> =
@@ -49,6 +64,11 @@ pub fn explain(seen: &JobSeen) -> Answer {
         };
         answer.fact_because("failures", job.failures.to_string(), allowed);
     }
+    if job.not_started > 0 {
+        let times = count(usize::try_from(job.not_started).unwrap_or(usize::MAX), "time");
+        let why = "the store or a machine was in trouble, and its agent did not run: see the reason of its last run";
+        answer.fact_because("not started", format!("{times} in a row"), why.to_owned());
+    }
     if job.reruns > 0 {
         answer.fact("reruns", format!("{} of {}", job.reruns, job.spec.rules.max_reruns));
     }
@@ -56,9 +76,36 @@ pub fn explain(seen: &JobSeen) -> Answer {
     answer
 }
 
+fn run_words(id: &RunId, run: &Run) -> String {
+    let began = match run.begun {
+        Some(begun) => format!("began {}", when(begun)),
+        None => "never began".to_owned(),
+    };
+    let end = match &run.ended {
+        Some(ended) => format!("ended {}: {}", when(ended.at), ended.end),
+        None => "has not ended".to_owned(),
+    };
+    format!("{id}: attempt {} on {}, claimed {}, {began}, {end}", run.attempt, run.node, when(run.claimed))
+}
+
+fn job_run(id: &RunId, run: &Run) -> JobRun {
+    JobRun {
+        run: id.clone(),
+        attempt: run.attempt,
+        node: run.node.clone(),
+        claimed_ms: run.claimed.0,
+        begun_ms: run.begun.map(|at| at.0),
+        ended_ms: run.ended.as_ref().map(|ended| ended.at.0),
+        end: run.ended.as_ref().map(|ended| ended.end.clone()),
+    }
+}
+
 fn says(seen: &JobSeen) -> String {
     let id = &seen.id;
     match &seen.job.state {
+        State::Queued { .. } if let Some(wait) = seen.job.start_wait(seen.store_now) => {
+            format!("{id} could not be started, and is tried again in {}", length(wait))
+        }
         State::Queued { .. } => {
             let place = match seen.ahead.len() {
                 0 => "is the first in the queue".to_owned(),
@@ -91,6 +138,9 @@ fn tell_state(seen: &JobSeen, answer: &mut Answer) {
             if !seen.ahead.is_empty() {
                 answer.fact("before it", names(&seen.ahead));
             }
+            if let (Some(run), 1..) = (&seen.job.last_run, seen.job.not_started) {
+                answer.next(format!("see why it could not be started: bell why {run}"));
+            }
             if seen.agent.daemons == 0 {
                 answer.next("start a daemon: bell up");
             }
@@ -116,7 +166,7 @@ fn tell_state(seen: &JobSeen, answer: &mut Answer) {
 mod tests {
     use bell_core::work::job::{JobSpec, Rules, Trigger};
     use bell_core::work::line::{Caps, Line, Pool};
-    use bell_core::work::run::{End, RunId};
+    use bell_core::work::run::End;
 
     use super::super::agent::{Known, Settings};
     use super::*;
@@ -141,7 +191,27 @@ mod tests {
         let spec = JobSpec { agent: name, trigger: Trigger::Manual { by: None }, rules: Rules::default() };
         let job = Job::new(spec, Wall(NOW.0 - 5_000), state);
         let store_now = Timestamp::from_ms(1_000);
-        JobSeen { id: JobId::from("j9"), job, ahead: Vec::new(), agent, store_now, now: NOW }
+        JobSeen {
+            id: JobId::from("j9"),
+            job,
+            runs: Vec::new(),
+            ahead: Vec::new(),
+            agent,
+            store_now,
+            now: NOW,
+        }
+    }
+
+    #[test]
+    fn a_job_that_could_not_be_started_says_so_and_when_it_is_tried_again() {
+        let mut seen = seen(State::Queued { place: 7 });
+        seen.job.not_started = 2;
+        seen.job.last_run = Some(RunId::from("triage-1"));
+        seen.job.not_before = Some(Timestamp::from_ms(2_000));
+        let answer = explain(&seen);
+        assert_eq!(answer.says, "j9 could not be started, and is tried again in 1 s");
+        let text = format!("{answer:?}");
+        assert!(text.contains("2 times in a row") && text.contains("bell why triage-1"), "{text}");
     }
 
     #[test]

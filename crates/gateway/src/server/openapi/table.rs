@@ -6,9 +6,9 @@ use bell_api::control::deliveries::{
 };
 use bell_api::control::{
     AgentAnswer, AgentsAnswer, BreakRequest, DoneAnswer, EventsQuery, FeedEvent, HistoryAnswer, HistoryQuery,
-    JobAnswer, JobQuery, KillRequest, LogAnswer, LogQuery, PauseRequest, QueuesAnswer, ResumeRequest,
-    RunShown, RunsAnswer, RunsQuery, ScaleRequest, SimpleRequest, StatusAnswer, StatusQuery, StopRequest,
-    TriggerAnswer, TriggerRequest, UndoneAnswer, UndoneQuery, WhyAnswer, WhyQuery,
+    JobAnswer, JobQuery, KillRequest, LogAnswer, LogQuery, PauseRequest, QueuesAnswer, ReplayAnswer,
+    ReplayRequest, ResumeRequest, RunShown, RunsAnswer, RunsQuery, ScaleRequest, SimpleRequest, StatusAnswer,
+    StatusQuery, StopRequest, TriggerAnswer, TriggerRequest, UndoneAnswer, UndoneQuery, WhyAnswer, WhyQuery,
 };
 use bell_api::lock::{ChangesAnswer, ListAnswer, LockAnswer};
 use bell_api::outcome::Outcome;
@@ -147,6 +147,9 @@ fn jobs() -> Vec<Operation> {
         look(JOBS, "/v1/undone", "Jobs that were not done, the latest first")
             .asks::<UndoneQuery>()
             .answers::<UndoneAnswer>(),
+        act(JOBS, "/v1/undone/replay", "Replays jobs that were not done, each once")
+            .takes::<ReplayRequest>()
+            .answers::<ReplayAnswer>(),
     ]
 }
 
