@@ -227,6 +227,7 @@ fn in_core(bench: &Bench, case: &Case, asks: &Asks) -> Result<f64> {
         ttl: Ttl::DEFAULT,
         wait: Duration::from_secs(60),
         new_session: None,
+        call: None,
     };
     let mut samples_ns = Vec::new();
     for _ in 0..bench.times(REPEATS) {

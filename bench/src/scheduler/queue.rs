@@ -89,7 +89,7 @@ impl Scene {
     async fn claim(&self) -> Result<Claim> {
         match self.coord.claim(&self.agent, CAPS, "here").await? {
             Work::Job(claim) => Ok(*claim),
-            Work::Idle | Work::Paused(_) | Work::Later(_) | Work::Occupied(_) => {
+            Work::Idle | Work::Paused(_) | Work::Later(_) | Work::Locked(_) | Work::Occupied(_) => {
                 bail!("a job that waits was not given away")
             }
         }

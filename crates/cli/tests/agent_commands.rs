@@ -416,7 +416,7 @@ fn locks_can_be_kept_in_another_store_than_runs() {
     let locks = format!("file:{}", place.path("locks").display());
     fs::write(place.path("config.toml"), format!("locks = \"{locks}\"\n")).unwrap();
     let script = "bell lock acquire job:own >/dev/null; echo $BELL_LOCK_FENCE > up.txt; while [ ! -e go ] && [ -e $PWD ]; do sleep 0.05; done";
-    add(&place, "worker", script, "locks = [\"job:needed\"]\nscale = 2");
+    add(&place, "worker", script, "locks = [\"job:needed\"]\nscale = 2\non_busy = \"fail\"");
     let daemon = up(&place);
     place.run(&["run", "worker"]).expect(0);
     let fence = place.until_file("up.txt");

@@ -113,7 +113,7 @@ fn a_failure_is_told_with_its_code_and_a_time_out_is_no_success() {
 #[test]
 fn a_lock_that_the_agent_needs_is_taken_before_it_starts_and_free_afterwards() {
     let script = "echo $BELL_LOCK_FENCE > $PWD/fence.txt; while [ ! -e $PWD/go ]; do sleep 0.05; done";
-    let place = project(script, "locks = [\"deploy://api-prod\"]\nscale = 2");
+    let place = project(script, "locks = [\"deploy://api-prod\"]\nscale = 2\non_busy = \"fail\"");
     let daemon = place.start(&["up"]);
     place.run(&["run", "worker"]).expect(0);
     let fence = place.until_file("fence.txt");

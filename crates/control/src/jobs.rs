@@ -269,7 +269,9 @@ fn job_answer(id: JobId, job: Job, outcome: Outcome) -> JobAnswer {
         State::Running { .. } => (JobState::Running, None),
         State::Over { fate, .. } => (JobState::Over, Some(fate)),
     };
+    let waits_for = job.lock_wait.map_or_else(Vec::new, |wait| wait.keys);
     JobAnswer {
+        waits_for: waits_for.iter().map(ToString::to_string).collect(),
         outcome,
         job: id,
         agent: job.spec.agent,

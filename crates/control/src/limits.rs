@@ -1,7 +1,7 @@
 //! What an agent's settings mean for its queue and its runs.
 
 use bell_core::work::accept::{Overflow, Room};
-use bell_core::work::job::Rules;
+use bell_core::work::job::{Rules, Trigger};
 use bell_core::work::line::Caps;
 use bell_core::work::run::Class;
 use bell_project::agent::Agent;
@@ -35,6 +35,14 @@ pub fn rules(agent: &Agent) -> Rules {
         backoff_ms: ms(retry.backoff),
         max_backoff_ms: ms(retry.max),
     }
+}
+
+/// What happens to a job with this trigger when others hold a lock that its agent declares.
+pub fn on_busy(agent: &Agent, trigger: &Trigger) -> settings::OnBusy {
+    agent.settings.on_busy.unwrap_or(match trigger {
+        Trigger::Cron { .. } => settings::OnBusy::Skip,
+        Trigger::Webhook { .. } | Trigger::Call { .. } | Trigger::Manual { .. } => settings::OnBusy::Wait,
+    })
 }
 
 fn class_of(class: settings::FailureClass) -> Class {

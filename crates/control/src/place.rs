@@ -45,7 +45,7 @@ impl Place {
     /// # Errors
     /// If they can't be made.
     pub fn make(&self) -> io::Result<()> {
-        for folder in [self.root.clone(), self.runs(), self.bin()] {
+        for folder in [self.root.clone(), self.runs(), self.bin(), self.lock_waits()] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         Ok(())
@@ -88,6 +88,11 @@ impl Place {
     pub fn forget_runs(&self, cutoff: Wall) -> usize {
         let runs = fs::read_dir(self.runs()).into_iter().flatten().flatten();
         runs.filter(|run| ended(&run.path()).is_some_and(|at| at < cutoff) && forget(&run.path())).count()
+    }
+
+    /// What the next daemon needs to go on with jobs that wait for their locks: a file for each, named after the job.
+    pub fn lock_waits(&self) -> PathBuf {
+        self.root.join("lock-waits")
     }
 
     /// The socket of the daemon.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_core::acquire::{
-    self, Acquire, Acquired, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
+    self, Acquire, Acquired, Call, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
 };
-use bell_core::deadlock::refused_afterwards;
+use bell_core::deadlock::{refused_afterwards, waits_for_its_caller};
 use bell_core::end;
 use bell_core::keep::{self, Kept, Left};
 use bell_core::key::Key;
@@ -39,6 +39,8 @@ pub struct Ask {
     pub wait: Duration,
     /// Repeated with the same id, a request has the one outcome.
     pub request: RequestId,
+    /// The call that the session is for: its callers wait for it, and what they hold it never gets.
+    pub call: Option<Call>,
 }
 
 impl Ask {
@@ -50,7 +52,8 @@ impl Ask {
     /// Asks for several keys, all or nothing.
     pub fn all(keys: Vec<Key>) -> Self {
         let keys = canonical_order(keys);
-        Self { keys, mode: Mode::Exclusive, ttl: Ttl::DEFAULT, wait: Duration::ZERO, request: new_request() }
+        let request = new_request();
+        Self { keys, mode: Mode::Exclusive, ttl: Ttl::DEFAULT, wait: Duration::ZERO, request, call: None }
     }
 
     /// Waits up to this long in the queue.
@@ -69,6 +72,12 @@ impl Ask {
     #[must_use]
     pub fn shared(self) -> Self {
         Self { mode: Mode::Shared, ..self }
+    }
+
+    /// Is refused as a deadlock if it would have to wait for those who wait for this call.
+    #[must_use]
+    pub fn called(self, call: Option<Call>) -> Self {
+        Self { call, ..self }
     }
 
     /// Repeats the request of this id, or gives it one.
@@ -201,6 +210,7 @@ impl Coord {
             ttl: ask.ttl,
             wait: waiting::slice(owner.keep(), ask.wait),
             new_session: owner.unborn(self).await?,
+            call: ask.call.clone(),
         })
     }
 
@@ -274,6 +284,26 @@ impl Coord {
         let find = |view: &View| {
             refused_afterwards(view, owner.id(), &command.request, &command.keys)
                 .map(|cycle| (cycle, Default::default()))
+        };
+        let seen = self.transact(Loaded::default(), find).await?;
+        if seen.answer.is_none() {
+            return Ok(());
+        }
+        let (Some(cycle), _) = self.confirm(seen.loaded, find).await? else { return Ok(()) };
+        self.leave(owner, &command.request, &command.keys).await?;
+        Err(Denied::Deadlock(cycle))
+    }
+
+    /// A request for a run that was called leaves the queue once it waits for a caller of its.
+    pub(crate) async fn leave_if_called_in_vain(
+        &self,
+        owner: &Session,
+        command: &Acquire,
+    ) -> Result<(), Denied> {
+        let Some(call) = &command.call else { return Ok(()) };
+        let find = |view: &View| {
+            waits_for_its_caller(view, owner.id(), &command.request, &command.keys, call)
+                .map(|cycle| (cycle, Changes::default()))
         };
         let seen = self.transact(Loaded::default(), find).await?;
         if seen.answer.is_none() {

@@ -85,6 +85,9 @@ impl Coord {
                 Box::pin(self.keep_place(command)).await?;
                 continue;
             }
+            if command.call.is_some() {
+                Box::pin(self.leave_if_called_in_vain(owner, command)).await?;
+            }
             drop(looking);
             let mailbox = Watch::Names(vec![(self.space().session(owner.id()), place.mailbox)]);
             tokio::select! {

@@ -17,6 +17,7 @@ pub mod asking;
 pub mod feed;
 pub(crate) mod gather;
 pub mod intake;
+pub mod lock_waits;
 pub mod reading;
 pub mod receiving;
 pub(crate) mod rows;

@@ -58,7 +58,7 @@ async fn accept(coord: &Coord) -> JobId {
 async fn claim(coord: &Coord, caps: Caps) -> Option<Claim> {
     match coord.claim(&agent(), caps, "here").await.unwrap() {
         Work::Job(claim) => Some(*claim),
-        Work::Idle | Work::Paused(_) | Work::Later(_) | Work::Occupied(_) => None,
+        Work::Idle | Work::Paused(_) | Work::Later(_) | Work::Locked(_) | Work::Occupied(_) => None,
     }
 }
 

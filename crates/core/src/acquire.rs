@@ -39,6 +39,17 @@ pub struct Acquire {
     pub wait: Duration,
     /// The session's record if this is its first request: stored in the same commit.
     pub new_session: Option<Arc<Session>>,
+    /// The call that the session is for, if it is for one.
+    pub call: Option<Call>,
+}
+
+/// A call of one run by another, as an edge of the wait-for graph: the caller waits for what was called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// What stands for the call in the path of a deadlock. Nobody holds such a key.
+    pub key: Key,
+    /// The run that called, the one that called that one, and so on, as their sessions name them.
+    pub callers: Vec<String>,
 }
 
 /// What comes of asking.
@@ -168,7 +179,7 @@ impl Draft<'_> {
         if self.keep_place(ask)? {
             return Ok(Acquired::Queued(busy));
         }
-        if let Some(cycle) = self.cycle_through(&ask.session, &ask.keys, ask.mode)? {
+        if let Some(cycle) = self.cycle_through(&ask.session, &ask.keys, ask.mode, ask.call.as_ref())? {
             return Ok(Acquired::Deadlock(cycle));
         }
         for key in &ask.keys {

@@ -3,10 +3,11 @@
 //! A session waits for whoever stands between it and one of its keys: holders it can't coexist with, and
 //! those ahead of it in the queue. The search starts at the session that is about to wait and follows
 //! these edges; if it comes back, waiting would never end. Edges exist only between live sessions, so
-//! nobody is refused for a wait that is over.
+//! nobody is refused for a wait that is over. A run that called another waits for it, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::acquire::Call;
 use crate::key::Key;
 use crate::lock::{Mode, Waiter};
 use crate::queue::Blocker;
@@ -52,7 +53,7 @@ pub fn refused_afterwards(
     let draft = Draft::new(view);
     draft.need_locks(keys)?;
     let Some(own) = find_waiter(&draft, session, request, keys)? else { return Ok(None) };
-    let Some(cycle) = draft.cycle_through(session, keys, own.mode)? else { return Ok(None) };
+    let Some(cycle) = draft.cycle_through(session, keys, own.mode, None)? else { return Ok(None) };
     for (other, key) in cycle.steps().iter().skip(1) {
         let queue = &draft.lock(key)?.queue;
         let latest = queue.iter().filter(|waiter| waiter.session == *other).max_by_key(|w| age(w));
@@ -61,6 +62,38 @@ pub fn refused_afterwards(
         }
     }
     Ok(Some(cycle))
+}
+
+/// Looks for a cycle through a request that is in the queue and the call that its session is for. Such a cycle may be
+/// closed by others, who know nothing of the call, after the request was queued.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn waits_for_its_caller(
+    view: &View,
+    session: &SessionId,
+    request: &RequestId,
+    keys: &[Key],
+    call: &Call,
+) -> Decided<Option<Cycle>> {
+    let draft = Draft::new(view);
+    draft.need_locks(keys)?;
+    let Some(own) = find_waiter(&draft, session, request, keys)? else { return Ok(None) };
+    let cycle = draft.cycle_through(session, keys, own.mode, Some(call))?;
+    Ok(cycle.filter(|cycle| cycle.steps().last().is_some_and(|(_, key)| *key == call.key)))
+}
+
+/// Looks for a cycle that a request for these keys would close, made for a run that was called and asked for by nobody yet.
+///
+/// # Errors
+/// What it has not seen yet.
+pub fn would_wait_for_its_caller(view: &View, keys: &[Key], call: &Call) -> Decided<Option<Cycle>> {
+    let draft = Draft::new(view);
+    draft.need_locks(keys)?;
+    // It holds nothing and waits for nothing, so its record need not be looked for.
+    let nobody = SessionId::from(call.key.as_str());
+    let cycle = draft.cycle_through(&nobody, keys, Mode::Exclusive, Some(call))?;
+    Ok(cycle.filter(|cycle| cycle.steps().last().is_some_and(|(_, key)| *key == call.key)))
 }
 
 fn age(waiter: &Waiter) -> (crate::time::Timestamp, &RequestId, &SessionId) {
@@ -84,6 +117,7 @@ impl Draft<'_> {
         start: &SessionId,
         keys: &[Key],
         mode: Mode,
+        call: Option<&Call>,
     ) -> Decided<Option<Cycle>> {
         let mut reached: BTreeMap<SessionId, (SessionId, Key)> = BTreeMap::new();
         let mut frontier = Vec::new();
@@ -95,6 +129,11 @@ impl Draft<'_> {
         while !frontier.is_empty() {
             self.need_level(&frontier)?;
             for session in std::mem::take(&mut frontier) {
+                if let Some(call) = call
+                    && self.is_caller(&session, call)?
+                {
+                    return Ok(Some(trace(start, &session, call.key.clone(), &reached)));
+                }
                 for (key, blocker) in self.blockers_of(&session)? {
                     if blocker.session == *start {
                         return Ok(Some(trace(start, &session, key, &reached)));
@@ -118,6 +157,12 @@ impl Draft<'_> {
             }
         }
         if missing.locks.is_empty() { Ok(()) } else { Err(missing) }
+    }
+
+    /// Whether a live session is that of a run which waits for this call.
+    fn is_caller(&self, id: &SessionId, call: &Call) -> Decided<bool> {
+        let run = self.session(id)?.and_then(|session| session.who.run.as_ref());
+        Ok(run.is_some_and(|run| call.callers.contains(run)) && self.is_alive(id)?)
     }
 
     /// Who stands between a live session and what it waits for.

@@ -16,6 +16,7 @@
 //! | [`receive`](mod@receive) | taking a delivery on, with the jobs that come of it |
 //! | [`fire`](mod@fire) | whether a cron tick becomes a job |
 //! | [`claim`](mod@claim) | who may run next |
+//! | [`lock_wait`] | queued jobs that wait for the locks their agent declares |
 //! | [`finish`](mod@finish) | the end of a run and what follows from it |
 //! | [`shelve`] | clearing, cancelling, replaying |
 //! | [`speak`](mod@speak) | what a run says, and what is said to it |
@@ -30,6 +31,7 @@ pub mod finish;
 pub mod fire;
 pub mod job;
 pub mod line;
+pub mod lock_wait;
 pub mod pause;
 pub mod receive;
 pub mod row;

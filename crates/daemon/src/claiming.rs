@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use bell_control::limits::caps;
 use bell_coord::Denied;
 use bell_coord::work::running::{Claim, Work};
+use bell_core::work::agent::AgentName;
 use bell_project::agent::Agent;
 use tokio_util::sync::CancellationToken;
 
+use crate::lock_waits::{Considered, LockWaits};
 use crate::site::Site;
 use crate::start_error::StartError;
 use crate::watching::Runs;
@@ -48,10 +50,21 @@ impl Starter for Arc<Runs> {
 
 /// Claims and starts jobs until told to stop.
 pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: CancellationToken) {
+    let mut waits = LockWaits::new(Arc::clone(&site));
+    claim_until(&site, &starter, &mut waits, &stop).await;
+    waits.stop().await;
+}
+
+async fn claim_until(
+    site: &Arc<Site>,
+    starter: &impl Starter,
+    waits: &mut LockWaits,
+    stop: &CancellationToken,
+) {
     let mut project = site.project.clone();
     let (mut seen, mut held_back) = (0, 0_u32);
     while !stop.is_cancelled() {
-        let sleep = match claim_all(&site, &starter, &stop).await {
+        let sleep = match claim_all(site, starter, waits, stop).await {
             Ok((found, next)) => {
                 held_back = if found == Found::HeldBack { held_back.saturating_add(1) } else { 0 };
                 next
@@ -69,6 +82,11 @@ pub async fn keep_claiming(site: Arc<Site>, starter: impl Starter, stop: Cancell
             biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(sleep) => {}
+            ended = waits.next() => match waits.settle(ended).await {
+                Ok(Some((agent, claim))) => start(site, starter, &agent, &claim).await,
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "could not run a job that waited for its locks"),
+            },
             changed = project.changed() => if changed.is_err() { return },
             changed = site.coord.work_changed(seen) => match changed {
                 Ok(revision) => seen = revision,
@@ -96,10 +114,16 @@ enum Found {
 async fn claim_all(
     site: &Arc<Site>,
     starter: &impl Starter,
+    waits: &mut LockWaits,
     stop: &CancellationToken,
 ) -> Result<(Found, Duration), Denied> {
     let (mut found, mut next) = (Found::Nothing, LOOK_EVERY);
-    for (name, _) in site.coord.lines().await?.into_iter().filter(|(_, line)| line.waiting > 0) {
+    let lines = site.coord.lines().await?.into_iter().filter(|(_, line)| line.waiting > 0);
+    let names: Vec<AgentName> = lines.map(|(name, _)| name).collect();
+    let loaded = site.loaded();
+    let with_locks = |name: &&AgentName| loaded.agents.get(name).is_some_and(|agent| declares_locks(agent));
+    waits.keep_only(&names.iter().filter(with_locks).cloned().collect()).await;
+    for name in names {
         if found == Found::Nothing {
             found = Found::HeldBack;
         }
@@ -111,22 +135,46 @@ async fn claim_all(
                 () = stop.cancelled() => break,
                 () = starter.may_claim() => {}
             }
-            let claim = match site.coord.claim(&name, caps(&loaded, agent), &site.node).await? {
-                Work::Job(claim) => claim,
-                Work::Later(wait) => {
-                    next = next.min(wait);
+            let considered = if declares_locks(agent) {
+                waits.claim(agent).await?
+            } else {
+                match site.coord.claim(&name, caps(&loaded, agent), &site.node).await? {
+                    Work::Job(claim) => Considered::Claimed(claim),
+                    Work::Later(wait) => Considered::Nothing(Some(wait)),
+                    Work::Idle | Work::Paused(_) | Work::Occupied(_) | Work::Locked(_) => {
+                        Considered::Nothing(None)
+                    }
+                }
+            };
+            match considered {
+                Considered::Claimed(claim) => {
+                    found = Found::Work;
+                    start(site, starter, agent, &claim).await;
+                }
+                Considered::Nothing(wait) => {
+                    next = next.min(wait.unwrap_or(LOOK_EVERY));
                     break;
                 }
-                Work::Idle | Work::Paused(_) | Work::Occupied(_) => break,
-            };
-            found = Found::Work;
-            tracing::info!(agent = %name, run = %claim.run, job = %claim.id, "claimed");
-            if let Err(error) = starter.start(site, agent, &claim).await {
-                tracing::warn!(agent = %name, run = %claim.run, reason = error.reason(), "could not start a run");
-                let end = error.end(&site.coord, &claim.run).await?;
-                site.coord.finish(&claim.run, &end).await?;
             }
         }
     }
     Ok((found, next))
+}
+
+fn declares_locks(agent: &Agent) -> bool {
+    !agent.settings.locks.is_empty()
+}
+
+/// Starts the run of a claim. What can't be said of it to a store that does not answer lapses.
+async fn start(site: &Arc<Site>, starter: &impl Starter, agent: &Arc<Agent>, claim: &Claim) {
+    tracing::info!(agent = %agent.name, run = %claim.run, job = %claim.id, "claimed");
+    let Err(error) = starter.start(site, agent, claim).await else { return };
+    tracing::warn!(agent = %agent.name, run = %claim.run, reason = error.reason(), "could not start a run");
+    let ended = async {
+        let end = error.end(&site.coord, &claim.run).await?;
+        site.coord.finish(&claim.run, &end).await
+    };
+    if let Err(error) = ended.await {
+        tracing::warn!(run = %claim.run, %error, "could not record that a run was not started");
+    }
 }

@@ -158,7 +158,7 @@ impl Daemon {
         if !problems.is_empty() {
             return Err(UpError::Settings { folder: options.project.clone(), problems });
         }
-        check_locks(&loaded).await?;
+        let lock_store = lock_store(&loaded).await?;
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;
         let occupied = occupy(&place).await.map_err(UpError::disk("lock the folder .bell"))?;
@@ -179,7 +179,8 @@ impl Daemon {
         })
         .map_err(UpError::disk("watch the project"))?;
         let program = options.program.clone();
-        let site = Arc::new(Site { coord, store_url, folder, place, project, node, program, metrics });
+        let site =
+            Arc::new(Site { coord, lock_store, store_url, folder, place, project, node, program, metrics });
         let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));
         let gate =
             Gate::open(&site, Arc::clone(&wishes), presence.subscribe(), options.port.as_ref()).await?;
@@ -284,16 +285,15 @@ impl Daemon {
     }
 }
 
-/// Runs take their locks in the store that the project names for them, each by itself: it had better be there.
-async fn check_locks(loaded: &Loaded) -> Result<(), UpError> {
-    let Some(url) = loaded.settings.locks.as_ref().map(|url| url.expose()) else { return Ok(()) };
+/// The store that the project names for locks, if it is another one. Runs open it too, so processes must share it.
+async fn lock_store(loaded: &Loaded) -> Result<Option<Coord>, UpError> {
+    let Some(url) = loaded.settings.locks.as_ref().map(|url| url.expose()) else { return Ok(None) };
     if url.split(':').next() == Some("memory") {
         return Err(UpError::Unsupported(
             "locks in another store must be in one that processes share, and memory: is each process's own",
         ));
     }
-    bell_locks::open::open_store(url).await?;
-    Ok(())
+    Ok(Some(Coord::new(bell_locks::open::open_store(url).await?)))
 }
 
 /// Says what can't be used of a project that was changed, and what is used instead.

@@ -50,7 +50,8 @@ pub(crate) async fn launch(
     let payload = site.coord.payload(&claim.id).await?;
     let context = context(&claim.job, payload.as_deref().unwrap_or("{}"));
     let launch = prepare(site, agent, claim, &context)?;
-    let warrant = Warrant::new(site, agent, claim, keys(agent, &context).map_err(StartError::Agent)?);
+    let warrant =
+        Warrant::new(site, agent, claim, declared_keys(agent, &context).map_err(StartError::Agent)?);
     make_run_dir(site, &launch.run_dir)
         .map_err(|error| StartError::Transient(format!("make the run's folder: {error}")))?;
     warrant.write(&launch.run_dir).map_err(|error| {
@@ -71,7 +72,7 @@ fn make_run_dir(site: &Site, run_dir: &Path) -> io::Result<()> {
 }
 
 /// The locks that the agent must have before it starts.
-fn keys(agent: &Agent, context: &Value) -> Result<Vec<bell_core::key::Key>, String> {
+pub(crate) fn declared_keys(agent: &Agent, context: &Value) -> Result<Vec<bell_core::key::Key>, String> {
     let rendered = agent.settings.locks.iter().map(|template| render(template, context));
     rendered.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }

@@ -31,6 +31,7 @@ mod counter;
 pub mod files;
 pub mod flow;
 mod launching;
+mod lock_waits;
 mod prompt;
 mod server;
 pub mod site;

@@ -16,6 +16,8 @@ use tokio::sync::watch;
 pub struct Site {
     /// The way to the store.
     pub coord: Coord,
+    /// The way to the store of locks, where the project keeps them in another one.
+    pub lock_store: Option<Coord>,
     /// Where the store is, for the processes beside runs.
     pub store_url: String,
     /// The project's folder.

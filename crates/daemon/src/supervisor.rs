@@ -58,6 +58,8 @@ pub struct Warrant {
     /// Where the locks are, if not in the store.
     lock_store: Option<String>,
     token: String,
+    /// What proves the session that holds the run's locks in another store, if they were taken before it began.
+    holder: Option<String>,
     locks: Vec<Key>,
     ttl: Ttl,
 }
@@ -72,6 +74,7 @@ impl Warrant {
             store: site.store_url.clone(),
             lock_store,
             token: claim.session.token().expose(),
+            holder: claim.holder.as_ref().map(|holder| holder.token().expose()),
             locks,
             ttl: Ttl::new(agent.settings.resource_lock_timeout.get()).unwrap_or(Ttl::DEFAULT),
         }
@@ -238,9 +241,15 @@ fn unstartable(denied: &Denied) -> End {
 /// Where the run's locks are, and who holds them: its own session, unless the project keeps locks in another store.
 async fn lock_desk(warrant: &Warrant, work: &Coord, session: &Session) -> Result<(Coord, Session), End> {
     let Some(url) = &warrant.lock_store else { return Ok((work.clone(), session.clone())) };
-    let holder =
-        Session::new(session.who().clone(), Keep::Attended).map_err(|denied| unstartable(&denied))?;
-    Ok((open(url).await?, holder))
+    let locks = open(url).await?;
+    let holder = match warrant.holder.as_deref().and_then(Token::parse) {
+        Some(token) => locks.take_over(&token).await.map_err(|denied| match denied {
+            Denied::Lost(_) => End::not_started("the session that held its locks has ended"),
+            other => unstartable(&other),
+        })?,
+        None => Session::new(session.who().clone(), Keep::Attended).map_err(|denied| unstartable(&denied))?,
+    };
+    Ok((locks, holder))
 }
 
 /// Takes what the agent must have before it starts, and keeps it for as long as the run lasts.

@@ -122,7 +122,7 @@ fn read(request: &AcquireRequest, ttl: Ttl) -> Result<(Key, Ask), Refusal> {
     }
     let ttl = request.ttl_ms.map_or(Ok(ttl), read_ttl)?;
     let (keys, request_id) = (canonical_order(keys), request_id(&request.request_id)?);
-    Ok((first, Ask { keys, mode: request.mode.into(), ttl, wait, request: request_id }))
+    Ok((first, Ask { keys, mode: request.mode.into(), ttl, wait, request: request_id, call: None }))
 }
 
 fn read_ttl(ms: u64) -> Result<Ttl, Refusal> {

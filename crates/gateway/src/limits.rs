@@ -33,6 +33,10 @@ pub const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// How long a connection that ends is read for what its peer still sends: a body of the largest size comes in less.
 pub const LEFT_OVER_WITHIN: Duration = Duration::from_secs(2);
 
+/// Bytes that are read of what a peer still sends when its connection ends. The largest bodies that services send are half
+/// of this; a peer that sends more finds the connection broken.
+pub const LEFT_OVER_BYTES_MAX: u64 = 64 << 20;
+
 /// A peer that is sending pauses for less than this; one that is not has nothing left to send.
 pub const LEFT_OVER_SILENCE: Duration = Duration::from_millis(250);
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Sleep, timeout};
 
 use crate::framing::{Framing, Refused};
-use crate::limits::{LEFT_OVER_SILENCE, LEFT_OVER_WITHIN, TAKEN_WITHIN};
+use crate::limits::{LEFT_OVER_BYTES_MAX, LEFT_OVER_SILENCE, LEFT_OVER_WITHIN, TAKEN_WITHIN};
 use crate::parking::Parking;
 
 /// What the parser gets in the place of what it must not see: no part of any head or chunk can have it, so it answers 400.
@@ -70,10 +70,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-/// Returns when the peer has closed its side too, or sends nothing for a moment.
+/// Returns when the peer has closed its side too, sends nothing for a moment, or has sent too much.
 async fn read_left_over(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut left_over = stream.take(LEFT_OVER_BYTES_MAX);
     let mut bytes = vec![0; LEFT_OVER_BYTES];
-    while let Ok(Ok(1..)) = timeout(LEFT_OVER_SILENCE, stream.read(&mut bytes)).await {}
+    while let Ok(Ok(1..)) = timeout(LEFT_OVER_SILENCE, left_over.read(&mut bytes)).await {}
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {

@@ -237,6 +237,14 @@ fn check(agent: &Agent, project: &Around<'_>, problems: &mut Vec<Problem>) {
             }
         }
     }
+    if settings.locks.is_empty() {
+        for name in ["on_busy", "lock_wait"] {
+            if agent.tree.get(name).is_some() {
+                let message = format!("{name} does nothing: there are no locks");
+                problems.push(Problem::warning(agent.place_of(name), message));
+            }
+        }
+    }
     if settings.retry.attempts == 0 {
         let problem =
             Problem::error(agent.place_of("retry"), "attempts counts the first try too, so it can't be 0");

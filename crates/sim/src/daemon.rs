@@ -38,8 +38,10 @@ pub(crate) fn start(world: Arc<World>, process: &Arc<Process>) {
     let (sender, project) = watch::channel(Arc::clone(&world.setting.loaded));
     let site = Arc::new(Site {
         coord: world.coord(process),
+        lock_store: None,
         store_url: "memory:".to_owned(),
-        place: Place::of(folder.path()),
+        // Never made: a simulated machine has no disk that outlives its processes.
+        place: Place::of(&folder.path().join("no-disk")),
         folder,
         project,
         node: process.machine.name.clone(),

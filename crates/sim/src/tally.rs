@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bell_core::work::job::Job;
 use bell_core::work::row::{Then, What};
 
 use crate::journal::Event;
@@ -40,6 +41,12 @@ impl Tally {
                 let queued = |lock: &bell_core::lock::Lock| lock.queue.len();
                 if queued(after) > before.as_ref().map_or(0, queued) {
                     self.count("wait for a lock");
+                }
+            }
+            Change::Job(_, before, Some(after)) => {
+                let waits = |job: &Job| job.lock_wait.is_some();
+                if waits(after) && !before.as_ref().is_some_and(|before| waits(before)) {
+                    self.count("job waits for its locks");
                 }
             }
             Change::History(Some(row)) => match &row.what {

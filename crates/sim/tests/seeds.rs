@@ -33,6 +33,7 @@ const GOES_WRONG: &[&str] = &[
     "pause",
     "resume",
     "wait for a lock",
+    "job waits for its locks",
     "act of a holder",
     "guarded write",
     "stale write refused",

@@ -164,6 +164,9 @@ pub struct JobAnswer {
     pub accepted_ms: u64,
     /// Where it stands.
     pub state: JobState,
+    /// While it is queued: the keys of the locks that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// Who does it, or did it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]

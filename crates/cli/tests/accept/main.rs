@@ -8,6 +8,7 @@
 //! | `work` | S2, S4–S6: queues, caps, reruns, calls |
 //! | `holding` | S8, S9: pausing and stopping |
 //! | `runs` | S7, S11, S12: how runs end, and exit codes |
+//! | `lock_waits` | S14: jobs that wait for the locks their agent declares |
 //! | `logs` | G5: what runs printed |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
@@ -20,6 +21,7 @@ mod cron;
 mod fleet;
 mod holding;
 mod hostile;
+mod lock_waits;
 mod logs;
 mod project;
 mod runs;

@@ -85,7 +85,7 @@ fn every_end_has_its_word_its_reason_and_what_to_do_next() {
     place.agent("times-out", "sleep 100", "timeout = \"1s\"\ngrace = \"1s\"");
     place.agent("killed", "echo $BELL_RUN > killed.run; exec sleep 100", "");
     place.agent("lost", "echo $PPID > lost.pid; exec sleep 100", "");
-    place.agent("busy", "true", "locks = [\"test://held\"]");
+    place.agent("busy", "true", "locks = [\"test://held\"]\non_busy = \"fail\"");
     place.agent("unstartable", "true", "run = [\"no-such-program-here\"]");
     place.agent("interrupted", "echo up > interrupted.up; exec sleep 100", "");
     place.run(&["lock", "acquire", "test://held"]).expect(0);

@@ -14,7 +14,7 @@ use bell_coord::{Coord, Denied};
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
 use bell_core::work::fire::{FIRST_SEEN, Fire, Verdict};
-use bell_core::work::job::JobId;
+use bell_core::work::job::{Job, JobId, State};
 use bell_core::work::row::{Event, What};
 use bell_project::cron::Timestamp;
 use bell_store::clock::wall;
@@ -159,6 +159,19 @@ impl Place {
     pub(crate) fn waiting(&self, agent: &str) -> u32 {
         let name: AgentName = agent.parse().unwrap();
         self.recorded(async |coord| coord.line(&name).await).waiting
+    }
+
+    /// A job.
+    pub(crate) fn job(&self, id: &JobId) -> Job {
+        self.recorded(async |coord| coord.job(id).await).unwrap().0
+    }
+
+    /// What became of a job; null while it is not over.
+    pub(crate) fn fate(&self, id: &JobId) -> Value {
+        match self.job(id).state {
+            State::Over { fate, .. } => serde_json::to_value(&fate).unwrap(),
+            _ => Value::Null,
+        }
     }
 
     /// The jobs that were not done, the latest first, each with what became of it.

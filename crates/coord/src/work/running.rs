@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bell_core::acquire::Busy;
 use bell_core::key::Key;
 use bell_core::session::Identity;
 use bell_core::view::{Changes, Decided, Missing, View};
@@ -42,6 +43,8 @@ pub struct Claim {
     pub run: RunId,
     /// Who the run is to the locks. Nobody keeps it alive yet: that is for whoever takes it over.
     pub session: Session,
+    /// Who holds the locks that its agent declares, where those are in another store than the job.
+    pub holder: Option<Session>,
 }
 
 /// What comes of asking for work.
@@ -54,6 +57,8 @@ pub enum Work {
     Paused(Pause),
     /// The first in the queue could not be started a moment ago: ask again after this.
     Later(Duration),
+    /// Others have a lock that the job must have.
+    Locked(Box<Busy>),
     /// All runners are taken, by these, who live.
     Occupied(Vec<Slot>),
 }
@@ -69,40 +74,56 @@ impl Coord {
     /// If the store can't be reached.
     pub async fn claim(&self, agent: &AgentName, caps: Caps, node: &str) -> Result<Work, Denied> {
         let run = new_run(agent);
-        let who = Identity {
-            agent: Some(agent.to_string()),
-            run: Some(run.to_string()),
-            node: Some(node.to_owned()),
-            ..Identity::default()
-        };
-        let session = Session::new(who, Keep::Attended)?;
+        let session = Session::new(identity(agent, &run, node), Keep::Attended)?;
         loop {
-            let born = session.unborn(self).await?.ok_or_else(stored_before)?;
-            let runner = Runner {
-                run: run.clone(),
-                session: session.id().clone(),
-                born: Arc::unwrap_or_clone(born),
-                node: node.to_owned(),
-                at: wall_now(),
-            };
+            let runner = self.runner(&run, &session, node).await?;
             let done = self.transact(Loaded::default(), |view| claim(view, agent, &runner, caps)).await?;
-            match done.answer {
-                Claimed::Job { id, job } => {
-                    let claim = Claim { id, job: *job, run, session };
-                    return Ok(Work::Job(Box::new(claim)));
-                }
-                Claimed::Idle => return Ok(Work::Idle),
-                Claimed::Paused(pause) => return Ok(Work::Paused(pause)),
-                Claimed::Later(wait) => return Ok(Work::Later(wait)),
-                Claimed::Occupied(slots) => {
-                    let count = slots.len();
-                    let living = self.living(slots).await?;
-                    if living.len() == count {
-                        return Ok(Work::Occupied(living));
-                    }
-                }
+            if let Some(work) = self.claimed(done.answer, run.clone(), session.clone()).await? {
+                return Ok(work);
             }
         }
+    }
+
+    /// What a decision needs to know of a run that may begin.
+    pub(super) async fn runner(&self, run: &RunId, session: &Session, node: &str) -> Result<Runner, Denied> {
+        let born = match session.unborn(self).await? {
+            Some(born) => born,
+            None => session.record().ok_or_else(stored_before)?,
+        };
+        Ok(Runner {
+            run: run.clone(),
+            session: session.id().clone(),
+            born: Arc::unwrap_or_clone(born),
+            node: node.to_owned(),
+            at: wall_now(),
+        })
+    }
+
+    /// What came of a claim; `None`: what stood in its way has changed, and it is to be decided again.
+    pub(super) async fn claimed(
+        &self,
+        claimed: Claimed,
+        run: RunId,
+        session: Session,
+    ) -> Result<Option<Work>, Denied> {
+        Ok(Some(match claimed {
+            Claimed::Job { id, job } => {
+                Work::Job(Box::new(Claim { id, job: *job, run, session, holder: None }))
+            }
+            Claimed::Idle => Work::Idle,
+            Claimed::Paused(pause) => Work::Paused(pause),
+            Claimed::Later(wait) => Work::Later(wait),
+            Claimed::Locked(busy) => Work::Locked(busy),
+            Claimed::Again => return Ok(None),
+            Claimed::Occupied(slots) => {
+                let count = slots.len();
+                let living = self.living(slots).await?;
+                if living.len() < count {
+                    return Ok(None);
+                }
+                Work::Occupied(living)
+            }
+        }))
     }
 
     /// Ends every run of the fleet whose session has ended as lost. Answers those that live.
@@ -237,8 +258,18 @@ fn stored_before() -> Denied {
     Denied::Invalid("the session of a new run was stored before".to_owned())
 }
 
+/// Who a run is to the locks.
+pub(super) fn identity(agent: &AgentName, run: &RunId, node: &str) -> Identity {
+    Identity {
+        agent: Some(agent.to_string()),
+        run: Some(run.to_string()),
+        node: Some(node.to_owned()),
+        ..Identity::default()
+    }
+}
+
 /// A fresh name for a run: its agent's, and ten random digits. The commit that makes it expects that nobody has it.
-fn new_run(agent: &AgentName) -> RunId {
+pub(super) fn new_run(agent: &AgentName) -> RunId {
     // The random part of such an id stands at its end.
     let random = fresh::uuid().simple().to_string().split_off(22);
     RunId::from(format!("{agent}-{random}").as_str())

@@ -212,7 +212,7 @@ impl Draft<'_> {
     ) -> Decided<()> {
         if let Some(job) = self.get::<Job>(id)?.cloned() {
             self.unqueue(&job.spec, place)?;
-            self.put(id, Job { state: State::Over { fate: fate.clone(), at }, ..job });
+            self.put(id, Job { state: State::Over { fate: fate.clone(), at }, lock_wait: None, ..job });
         }
         if fate.is_undone() {
             let undone = Undone { agent: agent.clone(), fate: fate.clone() };

@@ -10,7 +10,8 @@ use super::Wall;
 use super::agent::AgentName;
 use super::line::Place;
 use super::run::{Class, End, RunId};
-use crate::session::text_id;
+use crate::key::Key;
+use crate::session::{SessionId, text_id};
 use crate::time::Timestamp;
 
 /// Names a job; never used twice.
@@ -172,9 +173,26 @@ pub struct Job {
     /// claims it earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// While it is queued: the locks that it waits for. A reader that does not know this field takes the job from the queue,
+    /// and its run ends as busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_wait: Option<LockWait>,
     /// What the latest run returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<String>,
+}
+
+/// That a queued job waits for the locks its agent declares.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LockWait {
+    /// The session that waits. While it lives nobody else waits for the job; the run gets it.
+    pub session: SessionId,
+    /// The keys.
+    pub keys: Vec<Key>,
+    /// Since when, whichever session waited.
+    pub since: Wall,
+    /// When the job is given up, on the store's clock.
+    pub until: Timestamp,
 }
 
 impl Job {
@@ -191,6 +209,7 @@ impl Job {
             failures: 0,
             not_started: 0,
             not_before: None,
+            lock_wait: None,
             returned: None,
         }
     }

@@ -149,8 +149,16 @@ impl Draft<'_> {
         let place = self.queue_last(id, &job.spec)?;
         let event = Event::of_job(&job.spec.agent, id, What::Replayed);
         let state = State::Queued { place };
-        let fresh =
-            Job { reruns: 0, failures: 0, not_started: 0, not_before: None, returned: None, state, ..job };
+        let fresh = Job {
+            reruns: 0,
+            failures: 0,
+            not_started: 0,
+            not_before: None,
+            lock_wait: None,
+            returned: None,
+            state,
+            ..job
+        };
         self.put(id, fresh);
         self.note(at, id.as_str(), event);
         Ok(())

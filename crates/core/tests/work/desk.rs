@@ -25,7 +25,7 @@ use bell_core::work::speak::{Asked, Heard, Word, kill, speak};
 /// Everything that is stored, and the time.
 #[derive(Default)]
 pub(crate) struct Desk {
-    view: View,
+    pub(crate) view: View,
     count: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn wall(seconds: u64) -> Wall {
 const ROOM: Room = Room { size: 100, overflow: Overflow::DropOldest };
 
 impl Desk {
-    fn decide<A>(&mut self, decide: impl Fn(&View) -> Decided<(A, Changes)>) -> A {
+    pub(crate) fn decide<A>(&mut self, decide: impl Fn(&View) -> Decided<(A, Changes)>) -> A {
         loop {
             match decide(&self.view) {
                 Ok((answer, changes)) => {
@@ -145,7 +145,7 @@ impl Desk {
                 assert_eq!(self.begin(&runner.run), Begun::Now);
                 Some((id, runner.run))
             }
-            Claimed::Idle | Claimed::Paused(_) | Claimed::Later(_) | Claimed::Occupied(_) => None,
+            _ => None,
         }
     }
 

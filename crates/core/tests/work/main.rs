@@ -4,5 +4,6 @@
 
 mod deliveries;
 mod desk;
+mod lock_waits;
 mod rules;
 mod walk;

@@ -53,6 +53,10 @@ pub struct AgentSettings {
     /// Locks that are taken, all or none, before a run starts: templates over the trigger, such as
     /// `github://{repo}/issues/{number}`.
     pub locks: Vec<Template>,
+    /// What happens to a job when others hold one of its `locks`. Default: `skip` for scheduled runs, else `wait`.
+    pub on_busy: Option<OnBusy>,
+    /// How long a job may wait for its `locks`; after that it is a dead letter.
+    pub lock_wait: Length,
     /// How long its locks last without renewal. Default: `resource_lock_timeout` of the project.
     pub resource_lock_timeout: Length,
     /// When a job whose run did not succeed is tried again.
@@ -98,6 +102,8 @@ impl Default for AgentSettings {
             env: Vec::new(),
             secrets: SecretList::default(),
             locks: Vec::new(),
+            on_busy: None,
+            lock_wait: Length::from_secs(3_600),
             resource_lock_timeout: project.resource_lock_timeout,
             retry: Retry::default(),
             work_queue_size: project.work_queue_size,
@@ -186,6 +192,18 @@ pub enum Overlap {
     QueueOne,
     /// It waits.
     Queue,
+}
+
+/// What happens to a job when others hold one of the locks that its agent declares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnBusy {
+    /// It waits in its queue, without a runner, and lets those pass that want other keys.
+    Wait,
+    /// It is over, and history says so.
+    Skip,
+    /// Its run ends as `busy`, which `retry` can try again; otherwise it is a dead letter.
+    Fail,
 }
 
 /// Which scheduled runs that were missed are made up for.

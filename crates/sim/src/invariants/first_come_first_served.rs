@@ -1,11 +1,12 @@
 //! An agent's jobs are claimed in the order in which they were queued, and the oldest is the one that is dropped.
-//! What had begun to be served (a claim that lapsed, a rerun) comes first again.
+//! What had begun to be served (a claim that lapsed, a rerun) comes first again; what does not get its locks leaves early.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bell_core::work::agent::AgentName;
 use bell_core::work::job::{Fate, Job, JobId, State as Is};
 use bell_core::work::line::Place;
+use bell_core::work::run::End;
 
 use super::{Invariant, Seen, holds};
 use crate::journal::Event;
@@ -56,7 +57,9 @@ impl FirstComeFirstServed {
     fn leave(&mut self, id: &JobId, after: &Job) -> Seen {
         let queue = self.queues.entry(after.spec.agent.clone()).or_default();
         let in_turn = queue.front() == Some(id);
-        let may_jump = matches!(&after.state, Is::Over { fate: Fate::Cancelled, .. });
+        let is_refused =
+            |fate: &Fate| matches!(fate, Fate::Cancelled | Fate::Ended { end: End::Busy { .. } });
+        let may_jump = matches!(&after.state, Is::Over { fate, .. } if is_refused(fate));
         let first = queue.front().cloned();
         queue.retain(|job| job != id);
         holds(in_turn || may_jump, || format!("job {id} of {} left before {first:?}", after.spec.agent))

@@ -6,7 +6,7 @@ use bell_api::control::why::JobRun;
 use bell_core::time::Timestamp;
 use bell_core::work::Wall;
 use bell_core::work::job::{Fate, Job, JobId, State};
-use bell_core::work::run::{Run, RunId};
+use bell_core::work::run::{End, Run, RunId};
 
 use super::agent::AgentSeen;
 use crate::answer::{Answer, Kind};
@@ -106,6 +106,9 @@ fn says(seen: &JobSeen) -> String {
         State::Queued { .. } if let Some(wait) = seen.job.start_wait(seen.store_now) => {
             format!("{id} could not be started, and is tried again in {}", length(wait))
         }
+        State::Queued { .. } if let Some(wait) = &seen.job.lock_wait => {
+            format!("{id} waits for its locks: {}, since {}", names(&wait.keys), when(wait.since))
+        }
         State::Queued { .. } => {
             let place = match seen.ahead.len() {
                 0 => "is the first in the queue".to_owned(),
@@ -122,6 +125,9 @@ fn says(seen: &JobSeen) -> String {
             format!("{id} failed, and is tried again in {}", length(until(*due, seen.store_now)))
         }
         State::Running { run } => format!("{id} is being done, by {run}"),
+        State::Over { fate: Fate::Ended { end: End::Busy { reason } }, .. } if seen.job.runs == 0 => {
+            format!("{id} was not run, for want of its locks: {reason}")
+        }
         State::Over { fate: Fate::Ended { end }, .. } => format!("{id} is over: its last run {end}"),
         State::Over { fate: what, .. } => format!("{id} was not run: {}", fate(what)),
     }
@@ -137,6 +143,17 @@ fn tell_state(seen: &JobSeen, answer: &mut Answer) {
         State::Queued { .. } => {
             if !seen.ahead.is_empty() {
                 answer.fact("before it", names(&seen.ahead));
+            }
+            if let Some(wait) = &seen.job.lock_wait {
+                let left = length(until(wait.until, seen.store_now));
+                answer.fact_because(
+                    "locks",
+                    names(&wait.keys),
+                    format!("it waits for them for {left} more at most, without a runner"),
+                );
+                for key in &wait.keys {
+                    answer.next(format!("see who has {key}: bell why {key}"));
+                }
             }
             if let (Some(run), 1..) = (&seen.job.last_run, seen.job.not_started) {
                 answer.next(format!("see why it could not be started: bell why {run}"));

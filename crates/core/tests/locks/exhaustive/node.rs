@@ -249,6 +249,7 @@ impl Actor {
             ttl: ttl(LEASE),
             wait,
             new_session: None,
+            call: None,
         }
     }
 

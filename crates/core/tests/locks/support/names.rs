@@ -52,5 +52,6 @@ pub(crate) fn ask(who: &str, what: &str, names: &[&str]) -> Acquire {
         ttl: ttl(TTL),
         wait: Duration::ZERO,
         new_session: None,
+        call: None,
     }
 }

@@ -183,6 +183,7 @@ impl Pair {
             ttl: ttl(Duration::from_millis(want.ttl)),
             wait: Duration::from_millis(wait_ms),
             new_session: None,
+            call: None,
         };
         let Answer::Acquired(answer) = self.world.run(Op::acquire(ask)) else { panic!("not an answer") };
         let told = self.model.acquire(&want, wait_ms > 0);
