@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_control::nodes;
-use bell_control::place::{Place, store_url};
+use bell_control::place::Place;
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
@@ -26,6 +26,7 @@ use bell_project::folder::Folder;
 use bell_project::load::Loaded;
 use bell_project::problem::Problem;
 use bell_project::settings::OnStop;
+use bell_project::stores::{self, ChosenStore, Origin};
 use bell_project::watch::{Notice, Watch};
 use bell_store::info::Info;
 use bell_store::layers::Metered;
@@ -165,7 +166,8 @@ impl Daemon {
         let occupied = occupied.ok_or_else(|| UpError::Occupied(options.project.clone()))?;
         place.sign().map_err(UpError::disk("write into the folder .bell"))?;
         link_commands(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
-        let store_url = store_url(options.store.as_deref(), &loaded, &place);
+        let named = options.store.as_ref().map(|url| ChosenStore { url: url.clone(), origin: Origin::Flag });
+        let store_url = stores::resolve(named.as_ref(), &loaded.settings, folder.path()).work.url;
         let store = Metered::new(bell_locks::open::open_store(&store_url).await?);
         let metrics = Metrics::new(store.metrics());
         let coord = Coord::new(Arc::new(store));
