@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::InitArgs;
-use crate::project::Start;
+use crate::project::{Start, check_new};
 use crate::say::Say;
 
 #[derive(Serialize)]
@@ -24,9 +24,8 @@ struct Made<'a> {
 
 /// Writes the sample project. Nothing that is there is ever overwritten. Answers the exit code.
 pub(crate) fn init(say: &Say, start: &Start, args: &InitArgs) -> Result<u8, Refusal> {
-    let start = start.or_at(args.dir.as_deref());
-    let project = start.folder();
-    start.may_begin()?;
+    let project = &*start.new_project(args.dir.as_deref());
+    check_new(project)?;
     if let Some(there) = SAMPLES.iter().find(|sample| project.join(sample.path).symlink_metadata().is_ok()) {
         return Err(Refusal::new(
             Outcome::Busy,

@@ -17,6 +17,7 @@ use bell_store::Store;
 use bell_store::memory::Memory;
 
 use crate::answer::Refusal;
+use crate::project::user;
 use crate::say::Say;
 
 /// What a command does with a store.
@@ -132,6 +133,7 @@ pub(crate) async fn open(
 
 async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Result<Arc<dyn Store>, Refusal> {
     if let Some(project) = project {
+        refuse_for_another(store, project)?;
         prepare(store, project)?;
     }
     let opened = bell_locks::open::open_store(&store.url).await?;
@@ -142,6 +144,21 @@ async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Resul
     let of = project.map(|project| format!(", for the project in {}", project.display())).unwrap_or_default();
     say.talk(&format!("bell: created the store {} ({}){of}", redacted(&store.url), store.origin.text()));
     Ok(opened)
+}
+
+/// Called by sudo, root would create a store that the user who called it can't open.
+fn refuse_for_another(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
+    let owner = std::fs::metadata(project).map_or(0, |found| found.st_uid());
+    if store.origin != Origin::Project || user().sudo_uid != Some(owner) || owner == 0 || user().uid != 0 {
+        return Ok(());
+    }
+    Err(Refusal::invalid(
+        format!(
+            "could not create the store of the project in {}: it would be root's, and the project is of uid {owner}",
+            project.display()
+        ),
+        "Run it without sudo.",
+    ))
 }
 
 /// Makes the state folder of the project, where the store is in it.

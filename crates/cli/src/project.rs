@@ -46,6 +46,12 @@ pub(crate) struct Located {
     pub(crate) stores: Stores,
 }
 
+/// A folder that may be used as a project.
+struct Candidate {
+    folder: PathBuf,
+    is_project: bool,
+}
+
 impl Start {
     /// The folder that the command line names, else the environment, else the current one.
     pub(crate) fn of(globals: &Globals) -> Self {
@@ -91,33 +97,29 @@ impl Start {
 
     /// The project; else the folder itself, as the project that it may become.
     pub(crate) fn project_or_folder(&self) -> Result<PathBuf, Refusal> {
-        let folder = self.unchecked()?.unwrap_or_else(|folder| folder);
+        let Candidate { folder, .. } = self.candidate()?;
         check(&folder).map(|()| folder)
     }
 
     /// The project; else the folder itself, if it has agents or settings.
     pub(crate) fn find_or_agents(&self) -> Result<Option<PathBuf>, Refusal> {
-        let folder = match self.unchecked()? {
-            Ok(project) => project,
-            Err(folder) if folder.join(CONFIG_FILE).exists() || self.has_agents(&folder)? => folder,
-            Err(_) if self.by == By::Here => return Ok(None),
-            Err(_) => return Err(self.no_project()),
-        };
+        let Candidate { folder, is_project } = self.candidate()?;
+        if !is_project && !folder.join(CONFIG_FILE).exists() && !self.has_agents(&folder)? {
+            return if self.by == By::Here { Ok(None) } else { Err(self.no_project()) };
+        }
         check(&folder).map(|()| Some(folder))
     }
 
-    /// The project that is to be run; else the folder, which becomes one.
+    /// The project that is to be run; else the folder, which becomes one. The agents of a project are run by one daemon.
     pub(crate) fn project_to_run(&self) -> Result<PathBuf, Refusal> {
-        let found = self.unchecked()?;
-        let is_new = found.is_err();
-        let project = found.unwrap_or_else(|folder| folder);
+        let Candidate { folder: project, is_project } = self.candidate()?;
         check(&project)?;
         let agents = project.join(AGENTS_FOLDER);
         if Place::of(&agents).occupant().is_some() {
             return Err(self.not_found(&LocateError::Nested { inner: agents, outer: project }));
         }
         let is_agents = project.file_name().is_some_and(|name| name == AGENTS_FOLDER);
-        if is_new && is_agents && self.has_agents(&project)? {
+        if !is_project && is_agents && self.has_agents(&project)? {
             return Err(Refusal::invalid(
                 format!(
                     "could not run {} as a project: it is a folder for the agents of one",
@@ -126,24 +128,40 @@ impl Start {
                 "Run it in the folder above.",
             ));
         }
+        self.refuse_other(&project)?;
         Ok(project)
     }
 
-    /// Whether a project may be begun in the folder: not where its agents would be those of another one, nor where this user
-    /// could not trust it.
-    pub(crate) fn may_begin(&self) -> Result<(), Refusal> {
-        let Ok(folder) = std::fs::canonicalize(&self.folder) else { return Ok(()) };
-        check(&folder)?;
-        match locate::owner(&folder).map_err(|error| self.not_found(&error))? {
-            None => Ok(()),
-            Some(outer) => Err(Refusal::invalid(
-                format!(
-                    "could not begin a project in {}: what is in it belongs to the project in {}",
-                    folder.display(),
-                    outer.display()
-                ),
-                "Name a folder that is outside of that project's agents.",
-            )),
+    /// A folder with agents that are not the project's may be meant to be a project of its own.
+    fn refuse_other(&self, project: &Path) -> Result<(), Refusal> {
+        let folder = self.canonical()?;
+        let failed = |error: LocateError| self.not_found(&error);
+        let agents = folder.join(AGENTS_FOLDER);
+        if folder == project || !locate::has_agents(&agents).map_err(failed)? {
+            return Ok(());
+        }
+        if locate::owner(&folder).map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        Err(Refusal::invalid(
+            format!(
+                "could not tell which project to run: {} has agents of its own, and the nearest project is {}",
+                folder.display(),
+                project.display()
+            ),
+            format!(
+                "To make it a project, put a config.toml into it (an empty one will do); for the other one, use --project {}.",
+                project.display()
+            ),
+        ))
+    }
+
+    /// The folder in which a project is to be begun. The environment does not say that: it is about a project that is there.
+    pub(crate) fn new_project(&self, folder: Option<&Path>) -> PathBuf {
+        match (folder, self.by) {
+            (Some(folder), _) => folder.to_owned(),
+            (None, By::Flag) => self.folder.clone(),
+            (None, By::Environment | By::Here) => PathBuf::from("."),
         }
     }
 
@@ -165,13 +183,17 @@ impl Start {
         Ok(Located { project: None, stores: one(store) })
     }
 
-    /// The project; or the folder itself, outside of any.
-    fn unchecked(&self) -> Result<Result<PathBuf, PathBuf>, Refusal> {
-        if let Some(project) = locate::find(&self.folder).map_err(|error| self.not_found(&error))? {
-            return Ok(Ok(project));
+    /// The project; else the folder itself. Whether it can be trusted is still to be checked.
+    fn candidate(&self) -> Result<Candidate, Refusal> {
+        match locate::find(&self.folder).map_err(|error| self.not_found(&error))? {
+            Some(folder) => Ok(Candidate { folder, is_project: true }),
+            None => Ok(Candidate { folder: self.canonical()?, is_project: false }),
         }
-        let folder = std::fs::canonicalize(&self.folder);
-        folder.map(Err).map_err(|error| self.not_found(&LocateError::Io { path: self.folder.clone(), error }))
+    }
+
+    fn canonical(&self) -> Result<PathBuf, Refusal> {
+        std::fs::canonicalize(&self.folder)
+            .map_err(|error| self.not_found(&LocateError::Io { path: self.folder.clone(), error }))
     }
 
     fn has_agents(&self, folder: &Path) -> Result<bool, Refusal> {
@@ -203,7 +225,7 @@ impl Start {
             ),
             LocateError::Io { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => (
                 Outcome::Unauthorized,
-                "Run it as a user who can read the folder, or name another project.".to_owned(),
+                "Run it as a user who can read the folder, or name another project with --project, or a store with --store.".to_owned(),
             ),
             LocateError::Io { .. } | LocateError::NotText(_) => {
                 (Outcome::Invalid, "Name the folder of a project, or run it there.".to_owned())
@@ -225,6 +247,24 @@ pub(crate) fn stores_of(
         return Err(unusable_settings(project, errors));
     }
     Ok(stores)
+}
+
+/// Refuses to begin a project where its agents would be those of another one, or where this user could not trust it.
+pub(crate) fn check_new(folder: &Path) -> Result<(), Refusal> {
+    let Ok(folder) = std::fs::canonicalize(folder) else { return Ok(()) };
+    check(&folder)?;
+    let start = Start { folder, by: By::Flag };
+    match locate::owner(&start.folder).map_err(|error| start.not_found(&error))? {
+        None => Ok(()),
+        Some(outer) => Err(Refusal::invalid(
+            format!(
+                "could not begin a project in {}: what is in it belongs to the project in {}",
+                start.folder.display(),
+                outer.display()
+            ),
+            "Name a folder that is outside of that project's agents.",
+        )),
+    }
 }
 
 /// The store that the caller named, on the command line or in the environment.
@@ -285,10 +325,15 @@ fn text(url: &str) -> Result<String, Refusal> {
     ))
 }
 
+/// Who runs this command.
+pub(crate) fn user() -> User {
+    let sudo_uid = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    User { uid: geteuid().as_raw(), sudo_uid }
+}
+
 /// Refuses a project that this user can't trust.
 pub(crate) fn check(project: &Path) -> Result<(), Refusal> {
-    let sudo = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-    let user = User { uid: geteuid().as_raw(), sudo_uid: sudo };
+    let user = user();
     trust::check(project, user, &configs()).map_err(|distrust| refused(project, user, &distrust))
 }
 
