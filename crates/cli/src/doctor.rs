@@ -75,7 +75,7 @@ fn project(reach: &Reach) -> Result<Option<Project>, Refusal> {
 }
 
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {
-    let (store, mut findings) = if scene.exists()? {
+    let (store, mut findings) = if scene.exists().await? {
         tokio::select! {
             looked = look_at(scene) => looked?,
             never = talk_when_slow(&scene.say) => match never {},

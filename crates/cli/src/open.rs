@@ -4,9 +4,10 @@ use std::env;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bell_api::outcome::Outcome;
-use bell_control::place::Place;
+use bell_control::place::{IGNORE_FILE, Place};
 use bell_coord::{Coord, Denied};
 use bell_locks::LockBackend;
 use bell_locks::locks::StoreLocks;
@@ -15,10 +16,15 @@ use bell_project::locate::STATE_FOLDER;
 use bell_project::stores::{ChosenStore, Origin, path_of};
 use bell_store::Store;
 use bell_store::memory::Memory;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use crate::answer::Refusal;
 use crate::project::user;
 use crate::say::Say;
+
+/// A daemon that starts for the first time takes far less than this from its first word to its store.
+const CREATED_TRIES: u32 = 40;
+const CREATED_EVERY: Duration = Duration::from_millis(50);
 
 /// What a command does with a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +75,16 @@ impl Scene {
     }
 
     /// Whether there is a store.
-    pub(crate) fn exists(&self) -> Result<bool, Refusal> {
-        if let Some(project) = self.project.as_deref().filter(|_| self.store.origin == Origin::Project) {
-            refuse_masked(project)?;
+    pub(crate) async fn exists(&self) -> Result<bool, Refusal> {
+        exists(&self.store, self.project()).await
+    }
+
+    /// Makes what a new store needs around it.
+    pub(crate) async fn prepare(&self) -> Result<(), Refusal> {
+        match self.project() {
+            Some(project) if !self.exists().await? => prepare(&self.store, project),
+            _ => Ok(()),
         }
-        Ok(bell_locks::open::exists(&self.store.url)?)
     }
 
     /// Opens a store that is there, for what would make no sense on a new one.
@@ -117,12 +128,8 @@ pub(crate) async fn open(
     project: Option<&Path>,
     access: Access,
 ) -> Result<Arc<dyn Store>, Refusal> {
-    if bell_locks::open::exists(&store.url)? {
+    if exists(store, project).await? {
         return Ok(bell_locks::open::open_store(&store.url).await?);
-    }
-    if let Some(project) = project.filter(|_| store.origin == Origin::Project) {
-        refuse_masked(project)?;
-        refuse_removed(store, project)?;
     }
     match access {
         Access::Read if store.origin.is_default() => Ok(Arc::new(Memory::new())),
@@ -131,9 +138,26 @@ pub(crate) async fn open(
     }
 }
 
+/// Whether there is a store. One that is missing where it should be is refused: another one in its place would exclude nobody.
+async fn exists(store: &ChosenStore, project: Option<&Path>) -> Result<bool, Refusal> {
+    let is_there = || bell_locks::open::exists(&store.url).map_err(Refusal::from);
+    let is_the_projects = matches!(store.origin, Origin::Project | Origin::Settings);
+    let Some(project) = project.filter(|_| is_the_projects) else { return is_there() };
+    for _ in 0..CREATED_TRIES {
+        if is_there()? {
+            return Ok(true);
+        }
+        refuse_masked(store, project)?;
+        if Place::of(project).occupant().is_none() {
+            return Ok(false);
+        }
+        tokio::time::sleep(CREATED_EVERY).await;
+    }
+    Err(removed(store, project))
+}
+
 async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Result<Arc<dyn Store>, Refusal> {
     if let Some(project) = project {
-        refuse_for_another(store, project)?;
         prepare(store, project)?;
     }
     let opened = bell_locks::open::open_store(&store.url).await?;
@@ -162,8 +186,9 @@ fn refuse_for_another(store: &ChosenStore, project: &Path) -> Result<(), Refusal
 }
 
 /// Makes the state folder of the project, where the store is in it.
-pub(crate) fn prepare(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
-    if !path_of(&store.url).is_some_and(|path| path.starts_with(project.join(STATE_FOLDER))) {
+fn prepare(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
+    refuse_for_another(store, project)?;
+    if !is_below(store, &project.join(STATE_FOLDER)) {
         return Ok(());
     }
     Place::of(project).make_root().map_err(|error| {
@@ -174,12 +199,10 @@ pub(crate) fn prepare(store: &ChosenStore, project: &Path) -> Result<(), Refusal
     })
 }
 
-/// A mount over the state folder hides the store: another one in its place would exclude nobody.
-fn refuse_masked(project: &Path) -> Result<(), Refusal> {
+/// A mount over the state folder hides the store.
+fn refuse_masked(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
     let state = project.join(STATE_FOLDER);
-    let device = |path: &Path| std::fs::metadata(path).map(|found| found.st_dev()).ok();
-    let is_mount = device(&state).is_some_and(|of| device(project) != Some(of));
-    if !is_mount || state.join(".gitignore").exists() {
+    if !is_below(store, &state) || !is_mount(&state) || state.join(IGNORE_FILE).exists() {
         return Ok(());
     }
     Err(Refusal::new(
@@ -193,19 +216,25 @@ fn refuse_masked(project: &Path) -> Result<(), Refusal> {
     ))
 }
 
-/// A daemon that runs has its store elsewhere, or it was removed under it: a new one would exclude nobody.
-fn refuse_removed(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
-    if Place::of(project).occupant().is_none() {
-        return Ok(());
-    }
-    Err(Refusal::unavailable(
+fn is_below(store: &ChosenStore, folder: &Path) -> bool {
+    path_of(&store.url).is_some_and(|path| path.starts_with(folder))
+}
+
+fn is_mount(folder: &Path) -> bool {
+    statx(CWD, folder, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// A daemon that runs has its store elsewhere, or it was removed under it.
+fn removed(store: &ChosenStore, project: &Path) -> Refusal {
+    Refusal::unavailable(
         format!(
             "could not use {}: it is not there, and a daemon runs the project in {}",
             redacted(&store.url),
             project.display()
         ),
         "If the daemon was started with --store or BELL_STORE, name the same store. If the store was removed, stop the daemon.",
-    ))
+    )
 }
 
 fn missing(store: &ChosenStore) -> Refusal {

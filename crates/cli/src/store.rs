@@ -60,7 +60,7 @@ pub(crate) async fn store(say: &Say, reach: &Reach, command: &StoreCommand) -> R
 }
 
 async fn info(scene: &Scene, locks: Option<&ChosenStore>) -> Result<u8, Refusal> {
-    let opened = if scene.exists()? { Some(scene.open_any(Access::Read).await?) } else { None };
+    let opened = if scene.exists().await? { Some(scene.open_any(Access::Read).await?) } else { None };
     let info = opened.as_ref().map(|opened| opened.coord.store().info());
     let answer = InfoAnswer {
         outcome: Outcome::Listed,

@@ -15,7 +15,7 @@ use crate::answer::Refusal;
 use crate::cli::VerifyArgs;
 use crate::fleet::Reach;
 use crate::interrupt::{Interrupts, Stop};
-use crate::open::{Scene, prepare};
+use crate::open::Scene;
 use crate::project::{Located, here};
 use crate::run::start::this_program;
 use crate::say::Say;
@@ -45,7 +45,7 @@ pub(crate) async fn verify(say: &Say, reach: &Reach, args: &VerifyArgs) -> u8 {
     if args.list {
         return list(say);
     }
-    match chosen(say, reach, args) {
+    match chosen(say, reach, args).await {
         Ok(scene) => {
             let done = if args.peer { with_peer(&scene, args).await } else { alone(&scene, args).await };
             done.unwrap_or_else(|refusal| scene.say.refuse(&refusal))
@@ -55,16 +55,15 @@ pub(crate) async fn verify(say: &Say, reach: &Reach, args: &VerifyArgs) -> u8 {
 }
 
 /// The store that is named here, else the one that every command uses.
-fn chosen(say: &Say, reach: &Reach, args: &VerifyArgs) -> Result<Scene, Refusal> {
+async fn chosen(say: &Say, reach: &Reach, args: &VerifyArgs) -> Result<Scene, Refusal> {
     if let Some(url) = &args.url {
         let named = ChosenStore { url: url.clone(), origin: Origin::Flag };
         return Ok(Scene::new(say, here(&named), None));
     }
     let Located { project, stores } = reach.start.stores(reach.store.as_ref())?;
-    if let Some(project) = &project {
-        prepare(&stores.work, project)?;
-    }
-    Ok(Scene::new(say, stores.work, project))
+    let scene = Scene::new(say, stores.work, project);
+    scene.prepare().await?;
+    Ok(scene)
 }
 
 async fn alone(scene: &Scene, args: &VerifyArgs) -> Result<u8, Refusal> {

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 /// The socket of a run, in its agent's own folder.
 pub const COUNTER: &str = "bell.sock";
 
-/// Keeps what is here out of git.
-const IGNORE_FILE: &str = ".gitignore";
+/// Keeps what is here out of git. Whatever makes the folder writes it, so a folder without it may be an empty mount.
+pub const IGNORE_FILE: &str = ".gitignore";
 
 /// Who runs the project: the file beside the lock that keeps others out.
 const OCCUPANT: &str = "daemon.json";

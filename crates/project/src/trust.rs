@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_and_roots_are_trusted_and_nobody_elses() {
+    fn own_and_roots_projects_are_trusted_and_no_others() {
         assert_eq!(judged(ANN, 0o755, user(ANN)), Ok(()));
         assert_eq!(judged(0, 0o755, user(ANN)), Ok(()));
         assert_eq!(judged(BOB, 0o700, user(ANN)), Err(Reason::Owner { uid: BOB }));

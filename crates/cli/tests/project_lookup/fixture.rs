@@ -1,4 +1,4 @@
-//! A project in a place, a stranger's beside it, and the command without a store that anybody named.
+//! A project in a place, a stranger's beside it, and commands that name no store.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};

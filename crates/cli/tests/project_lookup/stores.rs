@@ -140,10 +140,22 @@ fn a_state_folder_that_can_not_be_used_is_an_error_and_not_a_way_to_another_stor
 fn a_state_folder_that_is_masked_by_a_mount_gets_no_store_of_its_own() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("fleet/.bell")).unwrap();
-    let script = "mount -t tmpfs -o mode=700 none fleet/.bell && \"$0\" --project fleet lock acquire job:x";
+    fs::create_dir(fixture.path("empty")).unwrap();
+    for (mount, settings) in [
+        ("mount -t tmpfs -o mode=700 none fleet/.bell", ""),
+        ("mount --bind empty fleet/.bell", ""),
+        ("mount --bind empty fleet/.bell", "store = \"sqlite:.bell/own.db\"\n"),
+    ] {
+        fs::write(fixture.path("fleet/config.toml"), settings).unwrap();
+        masked(&fixture, mount);
+    }
+}
+
+fn masked(fixture: &Fixture, mount: &str) {
+    let script = format!("{mount} && \"$0\" --project fleet lock acquire job:x");
     #[expect(clippy::disallowed_methods, reason = "a mount namespace of its own")]
     let mut masked = Command::new("unshare");
-    masked.args(["--mount", "sh", "-c", script]).arg(bare_command().get_program());
+    masked.args(["--mount", "sh", "-c", &script]).arg(bare_command().get_program());
     masked.current_dir(fixture.path(".")).env("HOME", fixture.path("home")).env_remove("BELL_STORE");
     let ran = finish(masked);
     assert!(ran.code == 3 && ran.err.contains("is masked here"), "{ran:?}");

@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, KEY, STRANGER};
 use crate::support::{bare_command, finish};
 
 #[test]
-fn a_state_folder_that_somebody_planted_above_captures_nothing() {
+fn a_planted_state_folder_above_captures_nothing() {
     let fixture = Fixture::new();
     for (owner, mode) in [(STRANGER, 0o755), (0, 0o777)] {
         let shared = fixture.path(&format!("shared-{mode:o}"));
@@ -24,7 +24,7 @@ fn a_state_folder_that_somebody_planted_above_captures_nothing() {
             fixture.run(&from, arguments).expect(3);
         }
         assert_eq!(fixture.everything(), before);
-        // Whoever names a store does not ask the project.
+        // A store that is named needs no project.
         fixture.run(&from, &["lock", "acquire", KEY, "--store", &fixture.place.url]).expect(0);
         fixture.run(&from, &["lock", "release", KEY, "--store", &fixture.place.url]).expect(0);
     }
@@ -75,7 +75,7 @@ fn what_its_user_lists_as_safe_is_used_and_what_the_project_says_of_itself_is_no
 }
 
 #[test]
-fn root_uses_the_project_of_the_user_who_called_sudo_and_of_nobody_else() {
+fn root_uses_the_project_of_the_user_who_called_sudo_and_no_other() {
     let fixture = Fixture::new();
     fs::set_permissions(fixture.place.folder.path(), Permissions::from_mode(0o755)).unwrap();
     let binary = bare_command().get_program().to_owned();
