@@ -72,6 +72,15 @@ class Finding(unittest.TestCase):
         found = of_project(self.folder / "agents")
         self.assertEqual((found.address.url, found.secret), ("http://127.0.0.1:8080", "bell_first_00"))
 
+    def test_the_nearest_project_counts_and_one_that_others_can_write_is_refused(self) -> None:
+        self.told(url="http://127.0.0.1:8080")
+        (self.folder / "inner/.bell").mkdir(parents=True)
+        with self.assertRaisesRegex(Unreachable, "gateway.json"):
+            of_project(self.folder / "inner")
+        (self.folder / ".bell").chmod(0o777)
+        with self.assertRaisesRegex(Unauthorized, "can write it"):
+            of_project(self.folder)
+
     def test_the_socket_is_preferred_where_it_can_be_opened(self) -> None:
         (self.folder / "bell.sock").touch()
         self.told(url="http://127.0.0.1:8080", socket=str(self.folder / "bell.sock"))

@@ -1,7 +1,5 @@
 //! `bell audit`: what operators did, and whether that record was touched. It reads the store, so it needs no daemon.
 
-use std::path::Path;
-
 use bell_api::exit;
 use bell_api::outcome::Outcome;
 use bell_api::rfc3339::rfc3339;
@@ -9,15 +7,14 @@ use bell_coord::Coord;
 use bell_coord::audit::Breaking;
 use bell_coord::work::wall_now;
 use bell_core::audit::{Entry, Head};
-use bell_project::load::Loaded;
 use serde::Serialize;
 
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::{AuditArgs, AuditCommand};
+use crate::fleet::{Reach, open_other_locks, open_work};
+use crate::open::Access;
 use crate::say::Say;
 use crate::span::moment;
-use crate::work::open;
 
 /// What one store has on record.
 struct Chain {
@@ -79,20 +76,18 @@ struct Verified {
 }
 
 /// Shows what operators did, or verifies it. Answers the exit code.
-pub(crate) async fn audit(say: &Say, store: Option<&str>, args: &AuditArgs) -> Result<u8, Refusal> {
+pub(crate) async fn audit(say: &Say, reach: &Reach, args: &AuditArgs) -> Result<u8, Refusal> {
     match &args.command {
-        Some(AuditCommand::Verify { remembered, project }) => {
-            verify(say, store, project, remembered.as_deref()).await
-        }
-        None => list(say, store, args).await,
+        Some(AuditCommand::Verify { remembered }) => verify(say, reach, remembered.as_deref()).await,
+        None => list(say, reach, args).await,
     }
 }
 
-async fn list(say: &Say, store: Option<&str>, args: &AuditArgs) -> Result<u8, Refusal> {
+async fn list(say: &Say, reach: &Reach, args: &AuditArgs) -> Result<u8, Refusal> {
     let since = args.since.as_deref().map(|since| moment(since, "--since", wall_now())).transpose()?;
     let since = since.map_or(0, |since| since.0);
     let mut answer = AuditAnswer { outcome: Outcome::Listed, acts: Vec::new(), more: false };
-    for Chain { of, coord } in chains(store, &args.project).await? {
+    for Chain { of, coord } in chains(reach).await? {
         let (entries, more) = coord.latest_acts(since, args.limit).await?;
         answer.more |= more;
         answer.acts.extend(entries.into_iter().map(|entry| Act::of(entry, of)));
@@ -106,10 +101,10 @@ async fn list(say: &Say, store: Option<&str>, args: &AuditArgs) -> Result<u8, Re
     Ok(exit::OK)
 }
 
-async fn verify(say: &Say, store: Option<&str>, project: &Path, given: Option<&str>) -> Result<u8, Refusal> {
+async fn verify(say: &Say, reach: &Reach, given: Option<&str>) -> Result<u8, Refusal> {
     let mut remembered = given.map(remembered).transpose()?;
     let mut chains_verified = Vec::new();
-    for Chain { of, coord } in chains(store, project).await? {
+    for Chain { of, coord } in chains(reach).await? {
         // What was remembered is of the first: the project's own.
         let found = coord.audit_check(remembered.take()).await?;
         chains_verified.push(match found {
@@ -135,15 +130,11 @@ async fn verify(say: &Say, store: Option<&str>, project: &Path, given: Option<&s
     Ok(if holds { exit::OK } else { exit::CONFLICT })
 }
 
-/// The store of the project's work, and that of its locks where it is another. A store that was named stands alone.
-async fn chains(store: Option<&str>, project: &Path) -> Result<Vec<Chain>, Refusal> {
-    let loaded = Loaded::load(&open_project(project)?);
-    let mut chains = vec![Chain { of: "work", coord: open(store, project).await?.coord }];
-    if let (None, Some(url)) = (store, &loaded.settings.locks) {
-        let coord = Coord::new(bell_locks::open::open_store(url.expose()).await?);
-        chains.push(Chain { of: "locks", coord });
-    }
-    Ok(chains)
+/// The store of the project's work, and that of its locks where it is another. A store that the command line names stands alone.
+async fn chains(reach: &Reach) -> Result<Vec<Chain>, Refusal> {
+    let work = Chain { of: "work", coord: open_work(reach, Access::Read).await? };
+    let locks = open_other_locks(reach, Access::Read).await?.map(|coord| Chain { of: "locks", coord });
+    Ok([Some(work), locks].into_iter().flatten().collect())
 }
 
 fn remembered(text: &str) -> Result<Head, Refusal> {

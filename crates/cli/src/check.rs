@@ -8,6 +8,7 @@ use bell_project::check::{Surroundings, check as look, passwd_has};
 use bell_project::cron::Timestamp;
 use bell_project::folder::Folder;
 use bell_project::load::{CONFIG_BYTES_MAX, Loaded};
+use bell_project::locate::STATE_FOLDER;
 use bell_project::name::AgentName;
 use bell_project::problem::{Place, Problem};
 use bell_runner::presets::Presets;
@@ -16,6 +17,8 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::CheckArgs;
+use crate::project::{Start, open_folder};
+use crate::run::start::git;
 use crate::say::Say;
 use crate::span::ms;
 
@@ -47,8 +50,8 @@ struct Checked<'a> {
 }
 
 /// Looks at a project. Answers the exit code.
-pub(crate) fn check(say: &Say, args: &CheckArgs) -> Result<u8, Refusal> {
-    let folder = open_project(&args.project)?;
+pub(crate) fn check(say: &Say, start: &Start, args: &CheckArgs) -> Result<u8, Refusal> {
+    let folder = open_folder(&start.or_at(args.dir.as_deref()).project_or_folder()?)?;
     let loaded = Loaded::load(&folder);
     let mut problems = Vec::new();
     let presets = presets(&folder, &mut problems)?;
@@ -71,17 +74,21 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     let names: Vec<String> = presets.names().map(str::to_owned).collect();
     let around =
         Surroundings { variable: &variable, has_user: &|user| passwd_has(&passwd, user), presets: &names };
-    look(folder, loaded, &around)
+    let mut problems = look(folder, loaded, &around);
+    problems.extend(tracked(folder));
+    problems
 }
 
-/// Opens the folder of a project.
-pub(crate) fn open_project(path: &Path) -> Result<Folder, Refusal> {
-    Folder::open(path).map_err(|error| {
-        Refusal::invalid(
-            format!("could not open the project {}: {error}", path.display()),
-            "Name the folder of a project, or run it there.",
-        )
-    })
+/// The state folder has keys and secrets in it. Without git, or outside of a repository, nothing tracks it.
+fn tracked(folder: &Folder) -> Option<Problem> {
+    let listed = git(folder.path(), &["ls-files", "--cached", "--", STATE_FOLDER]).output().ok()?;
+    if !listed.status.success() || listed.stdout.is_empty() {
+        return None;
+    }
+    let message = "git tracks files in it: keys and secrets may be published";
+    let hint =
+        format!("git rm -r --cached {STATE_FOLDER}, and change what was in it: it stays in the history.");
+    Some(Problem::warning(Place::file(STATE_FOLDER), message).hint(hint))
 }
 
 /// A variable of this process. What is not text is no value.

@@ -25,8 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use agent::{CallArgs, CallCommand, WordArgs};
 pub(crate) use ask::{
-    DoctorArgs, EventsArgs, HistoryArgs, HistoryKind, LogsArgs, OutputStream, ReloadArgs, StatArgs, StopArgs,
-    WhyArgs,
+    DoctorArgs, EventsArgs, HistoryArgs, HistoryKind, LogsArgs, OutputStream, StatArgs, StopArgs, WhyArgs,
 };
 pub(crate) use audit::{AuditArgs, AuditCommand};
 pub(crate) use drill::{DrillArgs, DrillWorkerArgs};
@@ -73,10 +72,16 @@ pub(crate) struct Globals {
     pub(crate) json: bool,
     /// Where the records are: sqlite:PATH, file:FOLDER, redis://HOST, postgres://HOST/DATABASE or etcd://HOST
     ///
-    /// Without it: inside a run whatever its supervisor keeps locks in; else $BELL_STORE; else bell.db in the nearest .bell folder, from here upwards; else one
-    /// store for this user, in $XDG_STATE_HOME/bell or ~/.local/state/bell.
+    /// Without it: inside a run, what its supervisor uses; else $BELL_STORE; else what config.toml of the project names; else
+    /// .bell/bell.db of the project. Locks outside of a project are in a store of this user: bell/bell.db in $XDG_STATE_HOME or
+    /// ~/.local/state.
     #[arg(long, value_name = "URL", global = true, help_heading = WHERE)]
     pub(crate) store: Option<String>,
+    /// The project, or a folder in it. Else $BELL_PROJECT; else the current folder
+    ///
+    /// The project is the nearest folder, from there upwards, that has .bell, or config.toml and agents.
+    #[arg(long, value_name = "DIR", global = true, help_heading = WHERE)]
+    pub(crate) project: Option<PathBuf>,
     /// Ask this gateway instead of a store: http://HOST:PORT or unix:SOCKET. Else $BELL_GATEWAY
     ///
     /// For what operators ask and do. Without it, a project whose daemon runs is asked on its own socket.
@@ -136,7 +141,7 @@ pub(crate) enum Command {
     Stop(StopArgs),
     /// Have the daemon of a project read its files again, now
     #[command(after_help = ask::RELOAD_EXAMPLES)]
-    Reload(ReloadArgs),
+    Reload,
     /// Say why something happened, or did not
     #[command(after_help = ask::WHY_EXAMPLES)]
     Why(WhyArgs),
@@ -235,7 +240,7 @@ impl Command {
                 | Self::Stat(_)
                 | Self::Logs(_)
                 | Self::Stop(_)
-                | Self::Reload(_)
+                | Self::Reload
                 | Self::Events(_)
                 | Self::Why(_)
                 | Self::History(_)
@@ -252,7 +257,7 @@ impl Command {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum StoreCommand {
-    /// Show what the store promises
+    /// Show which store this is, what chose it, and what it promises
     #[command(after_help = INFO_EXAMPLES)]
     Info,
     /// Let commits go on in a store that may have gone back; shows what it would do unless --yes is given

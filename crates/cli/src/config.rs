@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::Refusal;
-use crate::check::{open_project, variable};
+use crate::check::variable;
 use crate::cli::{ConfigCommand, ShowConfigArgs};
+use crate::project::{Start, open_folder};
 use crate::say::{Format, Say};
 
 #[derive(Serialize)]
@@ -23,9 +24,9 @@ struct Shown<'a> {
 }
 
 /// Carries out a command. Answers the exit code.
-pub(crate) fn config(say: &Say, command: &ConfigCommand) -> Result<u8, Refusal> {
+pub(crate) fn config(say: &Say, start: &Start, command: &ConfigCommand) -> Result<u8, Refusal> {
     match command {
-        ConfigCommand::Show(args) => show(say, args),
+        ConfigCommand::Show(args) => show(say, start, args),
         ConfigCommand::Schema { agent } => {
             let schema = if *agent { schema::agent() } else { schema::project() };
             let _ = say.answer(&schema, || format!("{schema:#}"));
@@ -34,8 +35,8 @@ pub(crate) fn config(say: &Say, command: &ConfigCommand) -> Result<u8, Refusal> 
     }
 }
 
-fn show(say: &Say, args: &ShowConfigArgs) -> Result<u8, Refusal> {
-    let folder = open_project(&args.project)?;
+fn show(say: &Say, start: &Start, args: &ShowConfigArgs) -> Result<u8, Refusal> {
+    let folder = open_folder(&start.project_or_folder()?)?;
     let loaded = Loaded::load(&folder);
     let rows = match &args.agent {
         None => effective::project(&folder, &loaded, &variable),

@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use bell_api::exit;
 use bell_coord::Coord;
+use bell_project::stores::{ChosenStore, Origin};
 use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::interrupt::{Interrupts, Stop};
-use crate::open::Scene;
+use crate::open::{Access, Scene};
 use crate::say::{Format, Say};
 
 use script::Played;
@@ -70,8 +71,8 @@ pub(crate) async fn demo(say: &Say) -> Result<u8, Refusal> {
     let mut interrupts = Interrupts::listen()?;
     let mut story = Story { say: say.clone(), steps: Vec::new() };
     let url = format!("sqlite:{}", folder.path().join("bell.db").display());
-    let scene = Scene::new(say.clone(), url.clone());
-    let opened = scene.open().await?;
+    let scene = Scene::new(say, ChosenStore { url: url.clone(), origin: Origin::Flag }, None);
+    let opened = scene.open(Access::Write).await?;
     let mut stage = Stage { story: &mut story, coord: &opened.coord, url: &url, folder: folder.path() };
     match stage.play(&mut interrupts).await {
         Ok(played) => Ok(story.end(played)),

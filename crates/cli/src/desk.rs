@@ -9,12 +9,14 @@ use bell_api::outcome::Outcome;
 use bell_client::Client;
 use bell_core::key::Key;
 use bell_core::lock::{Fence, Ttl};
+use bell_project::stores::Origin;
 use tokio::sync::OnceCell;
 
 use crate::answer::{self, Refusal};
 use crate::cli::SessionArgs;
 use crate::fleet::Reach;
-use crate::open::{self, Opened, Scene};
+use crate::open::{Access, Opened, Scene};
+use crate::project::Located;
 use crate::remote;
 use crate::say::Say;
 use crate::session;
@@ -29,6 +31,7 @@ pub(crate) struct Desk {
 enum Whom {
     Store {
         scene: Scene,
+        access: Access,
         opened: OnceCell<Opened>,
     },
     Run(Client),
@@ -39,8 +42,9 @@ enum Whom {
 impl Desk {
     /// The store or the gateway that the command line names; else the run that this process is a part of; else the gateway
     /// that the environment names; else the usual store.
-    pub(crate) fn choose(say: &Say, reach: &Reach, store: Option<&str>) -> Result<Self, Refusal> {
-        if store.is_none()
+    pub(crate) fn choose(say: &Say, reach: &Reach, access: Access) -> Result<Self, Refusal> {
+        let is_store_named = reach.store.as_ref().is_some_and(|store| store.origin == Origin::Flag);
+        if !is_store_named
             && !reach.is_named()
             && let Some(client) = this_run()?
         {
@@ -49,8 +53,9 @@ impl Desk {
         if let Some(client) = reach.gateway()? {
             return Ok(Self { say: say.clone(), whom: Whom::Gateway(client) });
         }
-        let scene = Scene::new(say.clone(), open::choose(store)?);
-        Ok(Self { say: scene.say.clone(), whom: Whom::Store { scene, opened: OnceCell::new() } })
+        let Located { project, stores } = reach.start.stores(reach.store.as_ref())?;
+        let scene = Scene::new(say, stores.locks, project);
+        Ok(Self { say: scene.say.clone(), whom: Whom::Store { scene, access, opened: OnceCell::new() } })
     }
 
     /// The supervisor, if this is a part of a run.
@@ -77,7 +82,7 @@ impl Desk {
     /// The store, opened once. An agent has none.
     pub(crate) async fn store(&self) -> Result<&Opened, Refusal> {
         match &self.whom {
-            Whom::Store { scene, opened } => opened.get_or_try_init(|| scene.open()).await,
+            Whom::Store { scene, access, opened } => opened.get_or_try_init(|| scene.open(*access)).await,
             Whom::Gateway(_) => Err(Refusal::invalid(
                 "could not do this through a gateway: it needs the store itself",
                 "Name the store with --store.",

@@ -8,16 +8,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use bell_api::exit;
-use bell_control::place::{Place, store_url};
+use bell_control::place::Place;
+use bell_locks::open::redacted;
 use bell_project::folder::Folder;
-use bell_project::load::{CONFIG_FILE, Loaded};
-use bell_verify::doctor::{self, Checkup, Commits, Finding, Level};
+use bell_project::load::Loaded;
+use bell_store::Info;
+use bell_verify::doctor::{self, Checkup, Commits, Finding, Level, Seen};
 use serde::Serialize;
 
 use crate::answer::Refusal;
-use crate::check::open_project;
-use crate::cli::DoctorArgs;
-use crate::open::{self, Scene};
+use crate::fleet::Reach;
+use crate::open::Scene;
+use crate::project::{open_folder, stores_of};
 use crate::say::{Format, Say, can_show_progress};
 
 /// After this long, whoever watches is told that it still goes on.
@@ -36,68 +38,94 @@ struct Answer<'a> {
     bell: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<&'a Path>,
+    /// Nothing, if there is no store yet.
     #[serde(flatten)]
-    checkup: &'a Checkup,
+    store: Option<&'a Store>,
+    findings: &'a [Finding],
+}
+
+/// A store that was looked at.
+#[derive(Serialize)]
+struct Store {
+    #[serde(skip)]
+    name: String,
+    info: Info,
+    seen: Seen,
 }
 
 /// Looks at the store, and at the machine of a project. Answers the exit code.
-pub(crate) async fn doctor(say: &Say, store: Option<&str>, args: &DoctorArgs) -> Result<u8, Refusal> {
-    let project = project(args)?;
-    let url = match &project {
-        Some(Project { folder, loaded }) => {
-            let given = open::given(store.map(str::to_owned));
-            store_url(given.as_deref(), loaded, &Place::of(folder.path()))
+pub(crate) async fn doctor(say: &Say, reach: &Reach) -> Result<u8, Refusal> {
+    let project = project(reach)?;
+    let scene = match &project {
+        Some(project) => {
+            let root = project.folder.path();
+            let stores = stores_of(root, &project.loaded, reach.store.as_ref())?;
+            Scene::new(say, stores.work, Some(root.to_owned()))
         }
-        None => open::choose(store)?,
+        None => Scene::new(say, reach.start.stores(reach.store.as_ref())?.stores.work, None),
     };
-    let scene = Scene::new(say.clone(), url);
     Ok(examine(&scene, project.as_ref()).await.unwrap_or_else(|no| scene.say.refuse(&no)))
 }
 
-/// The project that was named, or the one that is here.
-fn project(args: &DoctorArgs) -> Result<Option<Project>, Refusal> {
-    if let Some(named) = &args.project {
-        let folder = open_project(named)?;
-        return Ok(Some(Project { loaded: Loaded::load(&folder), folder }));
-    }
-    let Ok(folder) = open_project(Path::new(".")) else { return Ok(None) };
-    let loaded = Loaded::load(&folder);
-    let is_one = !loaded.agents.is_empty() || folder.exists(CONFIG_FILE).is_ok();
-    Ok(is_one.then_some(Project { folder, loaded }))
+/// The project, or the folder that may become one.
+fn project(reach: &Reach) -> Result<Option<Project>, Refusal> {
+    let Some(root) = reach.start.find_or_agents()? else { return Ok(None) };
+    let folder = open_folder(&root)?;
+    Ok(Some(Project { loaded: Loaded::load(&folder), folder }))
 }
 
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {
-    let looking = async {
-        let opened = scene.open_any().await?;
-        Ok::<_, Refusal>((doctor::look(opened.coord.store()).await, opened.name))
-    };
-    let (mut checkup, name) = tokio::select! {
-        looked = looking => looked?,
-        never = talk_when_slow(&scene.say) => match never {},
+    let (store, mut findings) = if scene.exists().await? {
+        tokio::select! {
+            looked = look_at(scene) => looked?,
+            never = talk_when_slow(&scene.say) => match never {},
+        }
+    } else {
+        (None, vec![no_store(scene)])
     };
     if let Some(project) = project {
-        let ahead_ms = checkup.seen.clock.and_then(|clock| clock.ahead_ms);
-        let seen = machine::look(project, ahead_ms)?;
-        checkup.findings.extend(judge::judge(&project.loaded, &seen));
+        let clock = store.as_ref().and_then(|store| store.seen.clock);
+        let seen = machine::look(project, clock.and_then(|clock| clock.ahead_ms))?;
+        findings.extend(judge::judge(&project.loaded, &seen));
         let settings = &project.loaded.settings.gateway;
         let open = gateway::look(settings, &Place::of(project.folder.path()));
-        checkup.findings.extend(gateway::judge(settings, &open));
-        checkup.findings.sort_by_key(|finding| finding.level);
+        findings.extend(gateway::judge(settings, &open));
+        findings.sort_by_key(|finding| finding.level);
     }
-    let sound = checkup.worst() < Level::Broken && checkup.seen.commits == Commits::Taken;
+    let worst = worst(&findings);
+    let commits = store.as_ref().is_none_or(|store| store.seen.commits == Commits::Taken);
     let answer = Answer {
-        sound,
-        worst: checkup.worst(),
+        sound: worst < Level::Broken && commits,
+        worst,
         bell: env!("CARGO_PKG_VERSION"),
         project: project.map(|project| project.folder.path()),
-        checkup: &checkup,
+        store: store.as_ref(),
+        findings: &findings,
     };
-    let _ = scene.say.answer(&answer, || lines(&name, &checkup));
-    Ok(match (checkup.worst(), &checkup.seen.commits) {
-        (Level::Broken | Level::Unsafe, _) => exit::CONFLICT,
-        (_, Commits::Taken) => exit::OK,
-        (_, Commits::Rewound { .. } | Commits::Refused { .. }) => exit::UNAVAILABLE,
+    let _ = scene.say.answer(&answer, || lines(scene, &answer));
+    Ok(match worst {
+        Level::Broken | Level::Unsafe => exit::CONFLICT,
+        _ if commits => exit::OK,
+        _ => exit::UNAVAILABLE,
     })
+}
+
+async fn look_at(scene: &Scene) -> Result<(Option<Store>, Vec<Finding>), Refusal> {
+    let opened = scene.open_existing().await?;
+    let Checkup { info, seen, findings } = doctor::look(opened.coord.store()).await;
+    Ok((Some(Store { name: opened.name, info, seen }), findings))
+}
+
+/// Looking creates no store.
+fn no_store(scene: &Scene) -> Finding {
+    let level = if scene.chosen().origin.is_default() { Level::Note } else { Level::Warning };
+    let what =
+        format!("there is no store at {} yet ({})", redacted(scene.url()), scene.chosen().origin.text());
+    judge::with_next(judge::finding(level, "store", what), "bell up creates it, and taking a lock.")
+}
+
+fn worst(findings: &[Finding]) -> Level {
+    findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
 }
 
 async fn talk_when_slow(say: &Say) -> std::convert::Infallible {
@@ -108,10 +136,14 @@ async fn talk_when_slow(say: &Say) -> std::convert::Infallible {
     std::future::pending().await
 }
 
-fn lines(name: &str, checkup: &Checkup) -> String {
-    let mut lines = vec![format!("store {name}, bell {}", env!("CARGO_PKG_VERSION")), figures(checkup)];
-    lines.extend(checkup.findings.iter().flat_map(of_finding));
-    lines.push(verdict(checkup));
+fn lines(scene: &Scene, answer: &Answer<'_>) -> String {
+    let bell = answer.bell;
+    let mut lines = match answer.store {
+        Some(store) => vec![format!("store {}, bell {bell}", store.name), figures(&store.seen)],
+        None => vec![format!("store {} (not created yet), bell {bell}", redacted(scene.url()))],
+    };
+    lines.extend(answer.findings.iter().flat_map(of_finding));
+    lines.push(verdict(answer));
     lines.join("\n")
 }
 
@@ -124,9 +156,8 @@ fn of_finding(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn figures(checkup: &Checkup) -> String {
+fn figures(seen: &Seen) -> String {
     let ms = |us: Option<u64>| us.map_or("?".to_owned(), |us| format!("{:.2} ms", us as f64 / 1_000.0));
-    let seen = &checkup.seen;
     let ahead = seen.clock.and_then(|clock| Some((clock.ahead_ms?, clock.within_ms)));
     let clock = ahead.map_or_else(String::new, |(ahead, within)| {
         let side = if ahead < 0 { "behind" } else { "ahead of" };
@@ -135,17 +166,18 @@ fn figures(checkup: &Checkup) -> String {
     format!("a read takes {}, a commit {}{clock}", ms(seen.read_us), ms(seen.commit_us))
 }
 
-fn verdict(checkup: &Checkup) -> String {
-    let count = |level: Level| format!("{} {}", checkup.count(level), level.word());
-    let mut counts: Vec<String> = [Level::Unsafe, Level::Warning, Level::Note, Level::Ok].map(count).into();
-    if checkup.count(Level::Broken) > 0 {
-        counts.insert(1, count(Level::Broken));
+fn verdict(answer: &Answer<'_>) -> String {
+    let count = |level: Level| answer.findings.iter().filter(|finding| finding.level == level).count();
+    let words = |level: Level| format!("{} {}", count(level), level.word());
+    let mut counts: Vec<String> = [Level::Unsafe, Level::Warning, Level::Note, Level::Ok].map(words).into();
+    if count(Level::Broken) > 0 {
+        counts.insert(1, words(Level::Broken));
     }
     let counts = counts.join(", ");
-    match (checkup.worst(), &checkup.seen.commits) {
-        (Level::Unsafe, _) => format!("unsafe: {counts}"),
-        (Level::Broken, _) => format!("broken: {counts}"),
-        (_, Commits::Taken) => format!("sound: {counts}"),
-        (_, Commits::Rewound { .. } | Commits::Refused { .. }) => format!("takes no commits: {counts}"),
+    match answer.worst {
+        Level::Unsafe => format!("unsafe: {counts}"),
+        Level::Broken => format!("broken: {counts}"),
+        _ if answer.sound => format!("sound: {counts}"),
+        _ => format!("takes no commits: {counts}"),
     }
 }

@@ -13,7 +13,7 @@ use bell_verify::drill::{self, Drill, Halt, Report, Step, Who};
 use crate::answer::Refusal;
 use crate::cli::{DrillArgs, DrillWorkerArgs};
 use crate::interrupt::Interrupts;
-use crate::open::Scene;
+use crate::open::{Access, Scene};
 use crate::run::start::this_program;
 use crate::say::{Format, Say, can_show_progress};
 use crate::span;
@@ -24,7 +24,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(60);
 /// Plays the drill. Answers the exit code.
 pub(crate) async fn drill(scene: &Scene, args: &DrillArgs) -> Result<u8, Refusal> {
     let ttl = ttl(&args.ttl)?;
-    let opened = scene.open().await?;
+    let opened = scene.open(Access::Write).await?;
     let mut interrupts = Interrupts::listen()?;
     let url = scene.url().to_owned();
     let program = move |scope: &str| worker(&url, scope);
@@ -45,7 +45,7 @@ pub(crate) async fn drill(scene: &Scene, args: &DrillArgs) -> Result<u8, Refusal
 
 /// One of the processes of the drill.
 pub(crate) async fn drill_worker(scene: &Scene, args: &DrillWorkerArgs) -> Result<u8, Refusal> {
-    let opened = scene.open().await?;
+    let opened = scene.open(Access::Write).await?;
     let store = opened.coord.store();
     let worked = drill::work(store, &args.scope, &drill::guard(store, &args.scope)).await;
     worked.map(|()| exit::OK).map_err(|halt| refusal(&halt))

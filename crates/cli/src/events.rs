@@ -16,6 +16,7 @@ use crate::answer::Refusal;
 use crate::cli::EventsArgs;
 use crate::fleet::{Fleet, Need, Reach};
 use crate::history::{kind_of, line};
+use crate::open::Access;
 use crate::say::Say;
 use crate::span::moment;
 
@@ -32,7 +33,7 @@ pub(crate) async fn events(say: &Say, reach: &Reach, args: &EventsArgs) -> Resul
         agent: args.agent.clone(),
         kinds: Some(kinds.join(",")).filter(|kinds| !kinds.is_empty()),
     };
-    let mut coming = Fleet::open(reach, &args.project, Need::Work).await?.events(&query).await?;
+    let mut coming = Fleet::open(reach, Need::Work, Access::Follow).await?.events(&query).await?;
     loop {
         match coming.next().await {
             Ok(events) => {
@@ -47,16 +48,16 @@ pub(crate) async fn events(say: &Say, reach: &Reach, args: &EventsArgs) -> Resul
             Err(refusal) => {
                 query.after = coming.position().or(query.after);
                 say.talk(&format!("{}; trying again", refusal.0.message.as_deref().unwrap_or_default()));
-                coming = again(reach, args, &query).await?;
+                coming = again(reach, &query).await?;
             }
         }
     }
 }
 
 /// Begins where it was, as soon as somebody is there.
-async fn again(reach: &Reach, args: &EventsArgs, query: &EventsQuery) -> Result<Coming, Refusal> {
+async fn again(reach: &Reach, query: &EventsQuery) -> Result<Coming, Refusal> {
     loop {
-        let coming = match Fleet::open(reach, &args.project, Need::Work).await {
+        let coming = match Fleet::open(reach, Need::Work, Access::Follow).await {
             Ok(fleet) => fleet.events(query).await,
             Err(refusal) => Err(refusal),
         };

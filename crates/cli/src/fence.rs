@@ -12,16 +12,17 @@ use bell_core::lock::Fence;
 use bell_locks::guard::Stale;
 
 use crate::answer::Refusal;
-use crate::cli::{FenceCommand, Globals, ShowArgs};
+use crate::cli::{FenceCommand, ShowArgs};
+use crate::fleet::Reach;
 use crate::say::Say;
 
 /// Carries out a command. Answers the exit code.
-pub(crate) async fn fence(say: &Say, globals: &Globals, command: &FenceCommand) -> Result<u8, Refusal> {
+pub(crate) async fn fence(say: &Say, reach: &Reach, command: &FenceCommand) -> Result<u8, Refusal> {
     match command {
         FenceCommand::Write(args) => file::write(say, args),
         FenceCommand::Push(args) => push::push(say, args).await,
         FenceCommand::Show(args) => show(say, args).await,
-        FenceCommand::Serve(args) => serve::serve(say, globals, args).await,
+        FenceCommand::Serve(args) => serve::serve(say, reach, args).await,
     }
 }
 

@@ -30,18 +30,20 @@ use bell_api::control::status::{StatusAnswer, StatusQuery};
 use bell_api::control::why::WhyAnswer;
 use bell_api::outcome::Outcome;
 use bell_client::Client;
-use bell_control::history::is_project;
-use bell_control::place::{Place, store_url};
+use bell_control::place::Place;
 use bell_control::{Control, Who};
 use bell_coord::Coord;
-use bell_locks::open::{open_store, redacted};
+use bell_locks::open::redacted;
+use bell_project::folder::Folder;
 use bell_project::load::Loaded;
+use bell_project::stores::{self, ChosenStore, Stores};
 
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::Globals;
 use crate::events::Coming;
-use crate::open;
+use crate::open::{self, Access};
+use crate::project::{self, Start, named, open_folder, stores_of};
+use crate::say::Say;
 
 /// How long a daemon of this machine may take to say that it is there. One that is stopped never does.
 const THERE_WITHIN: Duration = Duration::from_secs(2);
@@ -56,16 +58,21 @@ pub(crate) struct Reach {
     is_named: bool,
     key_file: Option<PathBuf>,
     /// A store.
-    pub(crate) store: Option<String>,
+    pub(crate) store: Option<ChosenStore>,
+    /// Where to look for the project.
+    pub(crate) start: Start,
+    /// For what is said beside the answer.
+    say: Say,
 }
 
 impl Reach {
     /// Reads both. What is said on the command line counts more than what the environment says.
-    pub(crate) fn of(globals: &Globals) -> Self {
+    pub(crate) fn of(say: &Say, globals: &Globals) -> Self {
         let url = globals.gateway.clone();
         let url = if globals.store.is_some() { url } else { url.or_else(|| variable("BELL_GATEWAY")) };
-        let store = if url.is_some() { None } else { open::given(globals.store.clone()) };
-        Self { url, is_named: globals.gateway.is_some(), key_file: globals.key_file.clone(), store }
+        let store = if url.is_some() { None } else { named(globals) };
+        let (is_named, key_file) = (globals.gateway.is_some(), globals.key_file.clone());
+        Self { url, is_named, key_file, store, start: Start::of(globals), say: say.clone() }
     }
 
     /// Whether the command line names a gateway; the environment may.
@@ -152,59 +159,33 @@ macro_rules! ask {
 }
 
 impl Fleet {
-    /// Whoever is to be asked about the project in this folder.
-    pub(crate) async fn open(reach: &Reach, folder: &Path, need: Need) -> Result<Self, Refusal> {
+    /// Whoever is to be asked about the project.
+    pub(crate) async fn open(reach: &Reach, need: Need, access: Access) -> Result<Self, Refusal> {
         let user = variable("USER").unwrap_or_default();
         if let Some(client) = reach.gateway()? {
             return Ok(Self { whom: Whom::There(client), user, store: None });
         }
-        let daemon = match &reach.store {
-            Some(_) => None,
-            None => daemon_of(&Place::of(open_project(folder)?.path())).await,
+        let fleet = Source::find(reach, need)?;
+        let daemon = match (&reach.store, &fleet.project) {
+            (None, Some(project)) => daemon_of(&Place::of(project)).await,
+            _ => None,
         };
-        Self::of_project(reach, folder, need, daemon, user).await
+        fleet.open(reach, need, access, daemon, user).await
     }
 
     /// A daemon and nobody else.
-    pub(crate) async fn of_daemon(reach: &Reach, folder: &Path) -> Result<Self, Refusal> {
+    pub(crate) async fn of_daemon(reach: &Reach) -> Result<Self, Refusal> {
         let client = match reach.gateway()? {
             Some(client) => client,
-            None => daemon_of(&Place::of(open_project(folder)?.path())).await.ok_or_else(no_daemon)?,
+            None => daemon_of(&Place::of(&reach.start.project()?)).await.ok_or_else(no_daemon)?,
         };
         Ok(Self { whom: Whom::There(client), user: variable("USER").unwrap_or_default(), store: None })
     }
 
     /// The store of the project itself, whether or not its daemon answers.
-    pub(crate) async fn open_store(reach: &Reach, folder: &Path, need: Need) -> Result<Self, Refusal> {
-        Self::of_project(reach, folder, need, None, variable("USER").unwrap_or_default()).await
-    }
-
-    async fn of_project(
-        reach: &Reach,
-        folder: &Path,
-        need: Need,
-        daemon: Option<Client>,
-        user: String,
-    ) -> Result<Self, Refusal> {
-        let folder = open_project(folder)?;
-        let place = Place::of(folder.path());
-        let loaded = Loaded::load(&folder);
-        let url = if need == Need::LocksAnywhere && !is_project(&folder, &loaded) {
-            open::choose(reach.store.as_deref())?
-        } else {
-            store_url(reach.store.as_deref(), &loaded, &place)
-        };
-        let store = Some(redacted(&url));
-        if let Some(client) = daemon {
-            return Ok(Self { whom: Whom::There(client), user, store });
-        }
-        let coord = Coord::new(open_store(&url).await?);
-        let locks = match loaded.settings.locks.as_ref().filter(|_| need != Need::Work) {
-            Some(elsewhere) => Coord::new(open_store(elsewhere.expose()).await?),
-            None => coord.clone(),
-        };
-        let control = Control::once(coord, locks, Arc::new(folder), Arc::new(loaded)).on(redacted(&url));
-        Ok(Self { whom: Whom::Here(Box::new(control)), user, store })
+    pub(crate) async fn open_store(reach: &Reach, need: Need, access: Access) -> Result<Self, Refusal> {
+        let user = variable("USER").unwrap_or_default();
+        Source::find(reach, need)?.open(reach, need, access, None, user).await
     }
 
     /// The store behind it, without its password, where that is known.
@@ -353,6 +334,84 @@ impl Fleet {
         let request = ReplayRequest { letters, by: self.by() };
         ask!(self, |control| control.replay_all(&request, &self.who()), |client| client.replay_all(&request))
     }
+}
+
+/// What there is to be asked about: a project, or a store that was named, outside of any.
+struct Source {
+    project: Option<PathBuf>,
+    folder: Folder,
+    loaded: Loaded,
+    stores: Stores,
+}
+
+impl Source {
+    fn find(reach: &Reach, need: Need) -> Result<Self, Refusal> {
+        let is_enough = reach.store.is_some() || need == Need::LocksAnywhere;
+        let project = if is_enough { reach.start.find()? } else { Some(reach.start.project()?) };
+        let Some(project) = project else { return Self::outside(reach) };
+        let folder = open_folder(&project)?;
+        let loaded = Loaded::load(&folder);
+        let stores = stores::resolve(reach.store.as_ref(), &loaded.settings, &project);
+        Ok(Self { project: Some(project), folder, loaded, stores })
+    }
+
+    /// The agents that are here are known by name, if they may be trusted; settings count in a project only.
+    fn outside(reach: &Reach) -> Result<Self, Refusal> {
+        let stores = reach.start.stores(reach.store.as_ref())?.stores;
+        let here = std::fs::canonicalize(reach.start.folder()).unwrap_or_else(|_| PathBuf::from("/"));
+        let folder = open_folder(&here)?;
+        let mut loaded = if project::check(&here).is_ok() { Loaded::load(&folder) } else { Loaded::empty() };
+        (loaded.settings.store, loaded.settings.locks) = (None, None);
+        Ok(Self { project: None, folder, loaded, stores })
+    }
+
+    async fn open(
+        self,
+        reach: &Reach,
+        need: Need,
+        access: Access,
+        daemon: Option<Client>,
+        user: String,
+    ) -> Result<Fleet, Refusal> {
+        let Stores { work, locks } = &self.stores;
+        let store = Some(redacted(&work.url));
+        if let Some(client) = daemon {
+            return Ok(Fleet { whom: Whom::There(client), user, store });
+        }
+        self.refuse_guess(reach.store.as_ref())?;
+        let project = self.project.as_deref();
+        let coord = Coord::new(open::open(&reach.say, work, project, access).await?);
+        let locks = match locks {
+            elsewhere if need != Need::Work && elsewhere != work => {
+                Coord::new(open::open(&reach.say, elsewhere, project, Access::Read).await?)
+            }
+            _ => coord.clone(),
+        };
+        let control = Control::once(coord, locks, Arc::new(self.folder), Arc::new(self.loaded));
+        Ok(Fleet { whom: Whom::Here(Box::new(control.on(redacted(&work.url)))), user, store })
+    }
+
+    /// Refuses to guess which stores they are.
+    fn refuse_guess(&self, named: Option<&ChosenStore>) -> Result<(), Refusal> {
+        let project = self.project.as_deref();
+        project.map_or(Ok(()), |project| stores_of(project, &self.loaded, named).map(drop))
+    }
+}
+
+/// Opens the store of the project's work, for what only the store itself can be asked.
+pub(crate) async fn open_work(reach: &Reach, access: Access) -> Result<Coord, Refusal> {
+    let source = Source::find(reach, Need::Work)?;
+    source.refuse_guess(reach.store.as_ref())?;
+    Ok(Coord::new(open::open(&reach.say, &source.stores.work, source.project.as_deref(), access).await?))
+}
+
+/// Opens the store of the project's locks, if it is another one than that of its work.
+pub(crate) async fn open_other_locks(reach: &Reach, access: Access) -> Result<Option<Coord>, Refusal> {
+    let Source { project, stores: Stores { work, locks }, .. } = Source::find(reach, Need::Work)?;
+    if locks == work {
+        return Ok(None);
+    }
+    Ok(Some(Coord::new(open::open(&reach.say, &locks, project.as_deref(), access).await?)))
 }
 
 fn no_daemon() -> Refusal {

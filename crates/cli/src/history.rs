@@ -7,6 +7,7 @@ use bell_coord::work::wall_now;
 use crate::answer::Refusal;
 use crate::cli::{HistoryArgs, HistoryKind};
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::say::Say;
 use crate::span::moment;
 
@@ -20,7 +21,7 @@ pub(crate) async fn history(say: &Say, reach: &Reach, args: &HistoryArgs) -> Res
         kinds: Some(kinds.join(",")).filter(|kinds| !kinds.is_empty()),
         limit: Some(args.limit),
     };
-    let answer = Fleet::open(reach, &args.project, Need::Work).await?.history(&query).await?;
+    let answer = Fleet::open(reach, Need::Work, Access::Read).await?.history(&query).await?;
     let _ = say.answer(&answer, || lines(&answer));
     Ok(exit::OK)
 }

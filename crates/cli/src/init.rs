@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::InitArgs;
+use crate::project::{Start, check_new};
 use crate::say::Say;
 
 #[derive(Serialize)]
@@ -22,26 +23,26 @@ struct Made<'a> {
 }
 
 /// Writes the sample project. Nothing that is there is ever overwritten. Answers the exit code.
-pub(crate) fn init(say: &Say, args: &InitArgs) -> Result<u8, Refusal> {
-    if let Some(there) =
-        SAMPLES.iter().find(|sample| args.project.join(sample.path).symlink_metadata().is_ok())
-    {
+pub(crate) fn init(say: &Say, start: &Start, args: &InitArgs) -> Result<u8, Refusal> {
+    let project = &*start.new_project(args.dir.as_deref());
+    check_new(project)?;
+    if let Some(there) = SAMPLES.iter().find(|sample| project.join(sample.path).symlink_metadata().is_ok()) {
         return Err(Refusal::new(
             Outcome::Busy,
-            format!("could not begin a project in {}: {} is there", args.project.display(), there.path),
+            format!("could not begin a project in {}: {} is there", project.display(), there.path),
             "Name an empty folder, or one that does not exist yet.",
         ));
     }
     for sample in SAMPLES {
-        write(&args.project, sample).map_err(|error| {
+        write(project, sample).map_err(|error| {
             Refusal::unavailable(
-                format!("could not write {}: {error}", args.project.join(sample.path).display()),
+                format!("could not write {}: {error}", project.join(sample.path).display()),
                 "Look at the rights of the folder and the space on its disk.",
             )
         })?;
     }
     let files = SAMPLES.iter().map(|sample| sample.path).collect();
-    let made = Made { outcome: Outcome::Written, project: &args.project, files };
+    let made = Made { outcome: Outcome::Written, project, files };
     let _ = say.answer(&made, || words(&made));
     Ok(exit::OK)
 }

@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::{AddKeyArgs, KeyRole, KeysCommand};
+use crate::fleet::{Reach, open_work};
+use crate::open::Access;
 use crate::say::{Format, Say};
-use crate::work::open;
 
 #[derive(Serialize)]
 struct Made<'a> {
@@ -44,12 +45,11 @@ struct Revoked {
 }
 
 /// Looks after keys. Answers the exit code.
-pub(crate) async fn keys(say: &Say, store: Option<&str>, command: &KeysCommand) -> Result<u8, Refusal> {
+pub(crate) async fn keys(say: &Say, reach: &Reach, command: &KeysCommand) -> Result<u8, Refusal> {
     match command {
-        KeysCommand::Add(args) => add(say, store, args).await,
-        KeysCommand::List { project } => {
-            let project = open(store, project).await?;
-            let known = project.coord.keys().await?;
+        KeysCommand::Add(args) => add(say, reach, args).await,
+        KeysCommand::List => {
+            let known = open_work(reach, Access::Read).await?.keys().await?;
             let keys = known.into_iter().map(|key| Key {
                 name: key.name,
                 role: key.role,
@@ -60,9 +60,9 @@ pub(crate) async fn keys(say: &Say, store: Option<&str>, command: &KeysCommand) 
             let _ = say.answer(&answer, || lines(&answer.keys));
             Ok(exit::OK)
         }
-        KeysCommand::Revoke { name, project } => {
-            let (name, project) = (key_name(name)?, open(store, project).await?);
-            if !project.coord.acting(act(&who(), "keys revoke", &name)).revoke_key(&name).await? {
+        KeysCommand::Revoke { name } => {
+            let (name, coord) = (key_name(name)?, open_work(reach, Access::Read).await?);
+            if !coord.acting(act(&who(), "keys revoke", &name)).revoke_key(&name).await? {
                 return Err(Refusal::new(
                     Outcome::NotFound,
                     format!("could not revoke {name}: there is no such key, or it was revoked before"),
@@ -76,13 +76,13 @@ pub(crate) async fn keys(say: &Say, store: Option<&str>, command: &KeysCommand) 
     }
 }
 
-async fn add(say: &Say, store: Option<&str>, args: &AddKeyArgs) -> Result<u8, Refusal> {
-    let (name, project) = (key_name(&args.name)?, open(store, &args.project).await?);
+async fn add(say: &Say, reach: &Reach, args: &AddKeyArgs) -> Result<u8, Refusal> {
+    let (name, coord) = (key_name(&args.name)?, open_work(reach, Access::Write).await?);
     let role = match args.role {
         KeyRole::Read => Role::Read,
         KeyRole::Full => Role::Full,
     };
-    let coord = project.coord.acting(act(&who(), "keys add", &name).because(format!("role {role}")));
+    let coord = coord.acting(act(&who(), "keys add", &name).because(format!("role {role}")));
     let Some(key) = coord.add_key(&name, role).await? else {
         return Err(Refusal::new(
             Outcome::Busy,

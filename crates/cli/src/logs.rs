@@ -14,7 +14,6 @@ use bell_coord::work::wall_now;
 use bell_runner::logs::{Joiner, Line, Stream, follow};
 
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::{LogsArgs, OutputStream};
 use crate::fleet::Reach;
 use crate::say::{self, Format, Say};
@@ -30,7 +29,7 @@ pub(crate) async fn logs(say: &Say, reach: &Reach, args: &LogsArgs) -> Result<u8
     let query = query(args)?;
     match reach.gateway()? {
         Some(client) => there(say, &client, args, query).await?,
-        None => here(say, args, &query).await?,
+        None => here(say, reach, args, &query).await?,
     }
     Ok(exit::OK)
 }
@@ -52,9 +51,8 @@ fn query(args: &LogsArgs) -> Result<LogQuery, Refusal> {
 }
 
 /// From the folders of this machine.
-async fn here(say: &Say, args: &LogsArgs, query: &LogQuery) -> Result<(), Refusal> {
-    let folder = open_project(&args.project)?;
-    let runs = Place::of(folder.path()).runs();
+async fn here(say: &Say, reach: &Reach, args: &LogsArgs, query: &LogQuery) -> Result<(), Refusal> {
+    let runs = Place::of(&reach.start.project()?).runs();
     let sieve = Sieve::of(query);
     let named = Named::of(args.name.as_deref(), &runs)?;
     let mut run = named.latest(&runs)?;

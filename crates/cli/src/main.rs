@@ -6,7 +6,8 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `cli` | the command line: what can be asked for |
-//! | `open` | which store a command talks to |
+//! | `project` | which project a command is about, and which stores it uses |
+//! | `open` | opening them |
 //! | `session`, `saved` | which session acts, and where tokens are kept |
 //! | `lock` | the commands about locks, one file each |
 //! | `run` | a command that runs only while its locks are held |
@@ -59,6 +60,7 @@ mod mcp;
 mod open;
 mod outbox;
 mod progress;
+mod project;
 mod publish;
 mod queue;
 mod reload;
@@ -88,11 +90,12 @@ use tracing_subscriber::EnvFilter;
 
 use agent::Word;
 use answer::Refusal;
-use cli::{Cli, Command, Globals};
+use cli::{Cli, Command};
 use counted::counted;
 use desk::Desk;
 use fleet::Reach;
 use open::Scene;
+use project::{Located, Start, here};
 use say::{Format, Say};
 
 /// A daemon serves for months, and ten thousand may wait in it: this one leaves fewer holes, and is faster where threads pass
@@ -126,7 +129,10 @@ fn main() -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         // A daemon shows its own numbers.
         Ok(runtime) if matches!(cli.command, Command::Up(_)) => runtime.block_on(act(&say, cli)).into(),
-        Ok(runtime) => runtime.block_on(counted(act(&say, cli))).into(),
+        Ok(runtime) => {
+            let start = Start::of(&cli.globals);
+            runtime.block_on(counted(&start, act(&say, cli))).into()
+        }
         Err(error) => say.refuse(&no_runtime(&error)).into(),
     }
 }
@@ -147,7 +153,7 @@ fn by_short_name(short: Result<cli::Short, clap::Error>) -> ExitCode {
 }
 
 async fn act(say: &Say, cli: Cli) -> u8 {
-    let reach = Reach::of(&cli.globals);
+    let reach = Reach::of(say, &cli.globals);
     if reach.is_named() && !cli.command.may_ask_a_gateway() {
         return say.refuse(&Refusal::invalid(
             "could not ask a gateway for this: it is done on the machine of the project, or on its store",
@@ -155,43 +161,38 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         ));
     }
     let result = match cli.command {
-        Command::Lock(command) => match Desk::choose(say, &reach, cli.globals.store.as_deref()) {
+        Command::Lock(command) => match Desk::choose(say, &reach, command.access()) {
             Ok(desk) => return lock::lock(&desk, command).await.unwrap_or_else(|no| desk.say.refuse(&no)),
             Err(refusal) => Err(refusal),
         },
-        Command::Store(command) => match scene(say, &cli.globals) {
-            Ok(scene) => {
-                return store::store(&scene, &command).await.unwrap_or_else(|no| scene.say.refuse(&no));
-            }
-            Err(refusal) => Err(refusal),
-        },
+        Command::Store(command) => store::store(say, &reach, &command).await,
         Command::Doctor(cli::DoctorArgs { what: Some(cli::DoctorCommand::Fs(args)), .. }) => {
             doctor_fs::fs(say, &args)
         }
-        Command::Doctor(args) => doctor::doctor(say, cli.globals.store.as_deref(), &args).await,
-        Command::Drill(args) => match scene(say, &cli.globals) {
+        Command::Doctor(_) => doctor::doctor(say, &reach).await,
+        Command::Drill(args) => match scene(say, &reach) {
             Ok(scene) => return drill::drill(&scene, &args).await.unwrap_or_else(|no| scene.say.refuse(&no)),
             Err(refusal) => Err(refusal),
         },
-        Command::DrillWorker(args) => match scene(say, &cli.globals) {
+        Command::DrillWorker(args) => match worker_scene(say, &reach) {
             Ok(scene) => drill::drill_worker(&scene, &args).await,
             Err(refusal) => Err(refusal),
         },
-        Command::Verify(args) => return verify::verify(say, cli.globals.store.as_deref(), &args).await,
-        Command::Fence(command) => fence::fence(say, &cli.globals, &command).await,
+        Command::Verify(args) => return verify::verify(say, &reach, &args).await,
+        Command::Fence(command) => fence::fence(say, &reach, &command).await,
         Command::Queue(command) => queue::queue(say, &command).await,
         Command::Publish(args) => publish::publish(say, &args),
         Command::Outbox(command) => outbox::outbox(say, &command),
-        Command::Init(args) => init::init(say, &args),
-        Command::Check(args) => check::check(say, &args),
-        Command::Config(command) => config::config(say, &command),
-        Command::Up(args) => up::up(say, given(&cli.globals).as_deref(), &args).await,
+        Command::Init(args) => init::init(say, &reach.start, &args),
+        Command::Check(args) => check::check(say, &reach.start, &args),
+        Command::Config(command) => config::config(say, &reach.start, &command),
+        Command::Up(args) => up::up(say, &reach, &args).await,
         Command::Run(args) => work::run(say, &reach, &args).await,
         Command::Runs(args) => work::runs(say, &reach, &args).await,
         Command::Stat(args) => stat::stat(say, &reach, &args).await,
         Command::Logs(args) => logs::logs(say, &reach, &args).await,
         Command::Stop(args) => stop::stop(say, &reach, &args).await,
-        Command::Reload(args) => reload::reload(say, &reach, &args).await,
+        Command::Reload => reload::reload(say, &reach).await,
         Command::Events(args) => events::events(say, &reach, &args).await,
         Command::Why(args) => why::why(say, &reach, &args).await,
         Command::History(args) => history::history(say, &reach, &args).await,
@@ -206,8 +207,8 @@ async fn act(say: &Say, cli: Cli) -> u8 {
         Command::Call(args) => agent::call(say, &args).await,
         Command::Mcp(args) => mcp::mcp(say, &reach, &args).await,
         Command::Webhook(command) => webhook::webhook(say, &reach, &command).await,
-        Command::Audit(args) => audit::audit(say, given(&cli.globals).as_deref(), &args).await,
-        Command::Keys(command) => keys::keys(say, given(&cli.globals).as_deref(), &command).await,
+        Command::Audit(args) => audit::audit(say, &reach, &args).await,
+        Command::Keys(command) => keys::keys(say, &reach, &command).await,
         Command::Demo => demo::demo(say).await,
         Command::Actor(args) => demo::actor(&args, cli.globals.store.as_deref()).await,
         Command::Completions { shell } => docs::completions(shell),
@@ -218,12 +219,18 @@ async fn act(say: &Say, cli: Cli) -> u8 {
     result.unwrap_or_else(|refusal| say.refuse(&refusal))
 }
 
-fn given(globals: &Globals) -> Option<String> {
-    open::given(globals.store.clone())
+/// The store of the locks.
+fn scene(say: &Say, reach: &Reach) -> Result<Scene, Refusal> {
+    let Located { project, stores } = reach.start.stores(reach.store.as_ref())?;
+    Ok(Scene::new(say, stores.locks, project))
 }
 
-fn scene(say: &Say, globals: &Globals) -> Result<Scene, Refusal> {
-    Ok(Scene::new(say.clone(), open::choose(globals.store.as_deref())?))
+/// The store that the drill has named in the environment, whatever the project says.
+fn worker_scene(say: &Say, reach: &Reach) -> Result<Scene, Refusal> {
+    match &reach.store {
+        Some(store) => Ok(Scene::new(say, here(store), None)),
+        None => scene(say, reach),
+    }
 }
 
 /// Help and the version are answers; anything else is a command line that can't be understood.

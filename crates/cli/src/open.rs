@@ -1,24 +1,48 @@
-//! Which store a command talks to, and opening it.
+//! Opening the store that a command talks to. Which one it is, `project` says.
 
 use std::env;
+use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use bell_api::outcome::Outcome;
+use bell_control::place::{IGNORE_FILE, Place};
 use bell_coord::{Coord, Denied};
 use bell_locks::LockBackend;
 use bell_locks::locks::StoreLocks;
+use bell_locks::open::redacted;
+use bell_project::locate::STATE_FOLDER;
+use bell_project::stores::{ChosenStore, Origin, path_of};
+use bell_store::Store;
+use bell_store::memory::Memory;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use crate::answer::Refusal;
+use crate::project::user;
 use crate::say::Say;
 
-/// The folder that makes a folder tree share a store of its own.
-const PROJECT_FOLDER: &str = ".bell";
-const FILE_NAME: &str = "bell.db";
+/// A daemon that starts for the first time takes far less than this from its first word to its store.
+const CREATED_TRIES: u32 = 40;
+const CREATED_EVERY: Duration = Duration::from_millis(50);
+
+/// What a command does with a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// It looks. A store that is missing is not created: a default one is empty, and one that was named is an error.
+    Read,
+    /// It looks, and waits for changes. A store that is missing is an error: nothing would ever change in an empty one.
+    Follow,
+    /// It may write. A store that is missing is created; if nothing names it, that is said.
+    Write,
+}
 
 /// A command at work: where its store is, and where its answers go.
 pub(crate) struct Scene {
     pub(crate) say: Say,
-    url: String,
+    store: ChosenStore,
+    /// The project that chose it.
+    project: Option<PathBuf>,
 }
 
 /// A store that is open.
@@ -30,37 +54,65 @@ pub(crate) struct Opened {
 }
 
 impl Scene {
-    /// A command on the store at `url`.
-    pub(crate) fn new(say: Say, url: String) -> Self {
-        Self { say: say.about(&bell_locks::open::redacted(&url)), url }
+    /// A command on this store.
+    pub(crate) fn new(say: &Say, store: ChosenStore, project: Option<PathBuf>) -> Self {
+        Self { say: say.clone().about(&redacted(&store.url)), store, project }
     }
 
     /// The URL of the store, with its password.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        &self.store.url
+    }
+
+    /// The store, and where it was set.
+    pub(crate) fn chosen(&self) -> &ChosenStore {
+        &self.store
+    }
+
+    /// The project that chose it.
+    pub(crate) fn project(&self) -> Option<&Path> {
+        self.project.as_deref()
+    }
+
+    /// Whether there is a store.
+    pub(crate) async fn exists(&self) -> Result<bool, Refusal> {
+        exists(&self.store, self.project()).await
+    }
+
+    /// Makes what a new store needs around it.
+    pub(crate) async fn prepare(&self) -> Result<(), Refusal> {
+        match self.project() {
+            Some(project) if !self.exists().await? => prepare(&self.store, project),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a store that is there, for what would make no sense on a new one.
+    pub(crate) async fn open_existing(&self) -> Result<Opened, Refusal> {
+        self.open_any(Access::Follow).await
     }
 
     /// Opens a store that other processes can share.
-    pub(crate) async fn open(&self) -> Result<Opened, Refusal> {
-        if self.url.split(':').next() == Some("memory") {
+    pub(crate) async fn open(&self, access: Access) -> Result<Opened, Refusal> {
+        if self.store.url.split(':').next() == Some("memory") {
             return Err(Refusal::invalid(
                 "could not use memory: for a command: nobody else would see the lock",
                 "Name a store that processes share: sqlite:PATH or file:FOLDER.",
             ));
         }
-        self.open_any().await
+        self.open_any(access).await
     }
 
     /// Opens any store, for looking at it.
-    pub(crate) async fn open_any(&self) -> Result<Opened, Refusal> {
-        if !self.url.contains(':') {
+    pub(crate) async fn open_any(&self, access: Access) -> Result<Opened, Refusal> {
+        if !self.store.url.contains(':') {
             return Err(Denied::Invalid(format!(
                 "{:?} is not a store URL: use memory:, sqlite:PATH, file:PATH",
-                self.url
+                self.store.url
             ))
             .into());
         }
-        let store = bell_locks::open::open_store(&self.url).await?;
+        let store = open(&self.say, &self.store, self.project.as_deref(), access).await?;
         let info = store.info();
         let path = std::fs::canonicalize(&info.location).unwrap_or_else(|_| PathBuf::from(&info.location));
         let name = format!("{}:{}", info.scheme, path.display());
@@ -69,36 +121,128 @@ impl Scene {
     }
 }
 
-/// The URL of the store: as given, or from the environment, or of the project, or of the user.
-pub(crate) fn choose(given: Option<&str>) -> Result<String, Refusal> {
-    if let Some(url) = self::given(given.map(str::to_owned)) {
-        return Ok(url);
+/// Opens a store of a project, or of none.
+pub(crate) async fn open(
+    say: &Say,
+    store: &ChosenStore,
+    project: Option<&Path>,
+    access: Access,
+) -> Result<Arc<dyn Store>, Refusal> {
+    if exists(store, project).await? {
+        return Ok(bell_locks::open::open_store(&store.url).await?);
     }
-    let here = env::current_dir().ok();
-    let project = here.as_deref().and_then(project_store);
-    match project {
-        Some(path) => url(&path),
-        None => url(&state_folder()?.join(FILE_NAME)),
+    match access {
+        Access::Read if store.origin.is_default() => Ok(Arc::new(Memory::new())),
+        Access::Read | Access::Follow => Err(missing(store)),
+        Access::Write => create(say, store, project).await,
     }
 }
 
-/// The store that the caller named, on the command line or in the environment.
-pub(crate) fn given(option: Option<String>) -> Option<String> {
-    option.or_else(|| env::var("BELL_STORE").ok()).filter(|url| !url.is_empty())
+/// Whether there is a store. One that is missing where it should be is refused: another one in its place would exclude nobody.
+async fn exists(store: &ChosenStore, project: Option<&Path>) -> Result<bool, Refusal> {
+    let is_there = || bell_locks::open::exists(&store.url).map_err(Refusal::from);
+    let is_the_projects = matches!(store.origin, Origin::Project | Origin::Settings);
+    let Some(project) = project.filter(|_| is_the_projects) else { return is_there() };
+    for _ in 0..CREATED_TRIES {
+        if is_there()? {
+            return Ok(true);
+        }
+        refuse_masked(store, project)?;
+        if Place::of(project).occupant().is_none() {
+            return Ok(false);
+        }
+        tokio::time::sleep(CREATED_EVERY).await;
+    }
+    Err(removed(store, project))
 }
 
-fn project_store(here: &Path) -> Option<PathBuf> {
-    let project = here.ancestors().map(|folder| folder.join(PROJECT_FOLDER)).find(|folder| folder.is_dir());
-    Some(project?.join(FILE_NAME))
+async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Result<Arc<dyn Store>, Refusal> {
+    if let Some(project) = project {
+        prepare(store, project)?;
+    }
+    let opened = bell_locks::open::open_store(&store.url).await?;
+    if !store.origin.is_default() {
+        // It was named: nothing has to be said about where it is.
+        return Ok(opened);
+    }
+    let of = project.map(|project| format!(", for the project in {}", project.display())).unwrap_or_default();
+    say.talk(&format!("bell: created the store {} ({}){of}", redacted(&store.url), store.origin.text()));
+    Ok(opened)
 }
 
-fn url(path: &Path) -> Result<String, Refusal> {
-    path.to_str().map(|path| format!("sqlite:{path}")).ok_or_else(|| {
-        Refusal::invalid(
-            format!("could not name the store {}: its path is not UTF-8", path.display()),
-            "Name another store with --store or BELL_STORE.",
+/// Called by sudo, root would create a store that the user who called it can't open.
+fn refuse_for_another(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
+    let owner = std::fs::metadata(project).map_or(0, |found| found.st_uid());
+    if store.origin != Origin::Project || user().sudo_uid != Some(owner) || owner == 0 || user().uid != 0 {
+        return Ok(());
+    }
+    Err(Refusal::invalid(
+        format!(
+            "could not create the store of the project in {}: it would be root's, and the project is of uid {owner}",
+            project.display()
+        ),
+        "Run it without sudo.",
+    ))
+}
+
+/// Makes the state folder of the project, where the store is in it.
+fn prepare(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
+    refuse_for_another(store, project)?;
+    if !is_below(store, &project.join(STATE_FOLDER)) {
+        return Ok(());
+    }
+    Place::of(project).make_root().map_err(|error| {
+        Refusal::unavailable(
+            format!("could not create {}: {error}", project.join(STATE_FOLDER).display()),
+            "Run it as the user who owns the project, or name a store with --store or BELL_STORE.",
         )
     })
+}
+
+/// A mount over the state folder hides the store.
+fn refuse_masked(store: &ChosenStore, project: &Path) -> Result<(), Refusal> {
+    let state = project.join(STATE_FOLDER);
+    if !is_below(store, &state) || !is_mount(&state) || state.join(IGNORE_FILE).exists() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Outcome::Unauthorized,
+        format!(
+            "could not use the store of the project: {} is masked here by a mount of its own",
+            state.display()
+        ),
+        "Inside a run leave BELL_URL and BELL_TOKEN as they are; elsewhere name the store with --store, or ask the daemon with \
+         --url. If the mount is for a new project, start bell up first.",
+    ))
+}
+
+fn is_below(store: &ChosenStore, folder: &Path) -> bool {
+    path_of(&store.url).is_some_and(|path| path.starts_with(folder))
+}
+
+fn is_mount(folder: &Path) -> bool {
+    statx(CWD, folder, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// A daemon that runs has its store elsewhere, or it was removed under it.
+fn removed(store: &ChosenStore, project: &Path) -> Refusal {
+    Refusal::unavailable(
+        format!(
+            "could not use {}: it is not there, and a daemon runs the project in {}",
+            redacted(&store.url),
+            project.display()
+        ),
+        "If the daemon was started with --store or BELL_STORE, name the same store. If the store was removed, stop the daemon.",
+    )
+}
+
+fn missing(store: &ChosenStore) -> Refusal {
+    Refusal::new(
+        Outcome::NotFound,
+        format!("could not find a store at {} ({})", redacted(&store.url), store.origin.text()),
+        "Look at the path. Reading creates no store: bell up does, and taking a lock.",
+    )
 }
 
 /// Where this user's programs keep what must outlive them.
@@ -112,27 +256,4 @@ pub(crate) fn state_folder() -> Result<PathBuf, Refusal> {
             "Set HOME, or name a store with --store or BELL_STORE.",
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_project_folder_upwards_has_the_store() {
-        let root = tempfile::tempdir().unwrap();
-        let deep = root.path().join("a/b/c");
-        std::fs::create_dir_all(&deep).unwrap();
-        std::fs::create_dir_all(root.path().join(".bell")).unwrap();
-        std::fs::create_dir_all(root.path().join("a/.bell")).unwrap();
-        assert_eq!(project_store(&deep), Some(root.path().join("a/.bell/bell.db")));
-    }
-
-    #[test]
-    fn a_file_of_that_name_is_no_project() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join(".bell"), "").unwrap();
-        let found = project_store(root.path());
-        assert_ne!(found, Some(root.path().join(".bell/bell.db")));
-    }
 }

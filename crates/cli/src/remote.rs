@@ -54,7 +54,7 @@ impl Asking {
         if let Some(token) = from_environment()? {
             return Self::of(key, token, Kept::ByCaller);
         }
-        let saved = Saved::open()?;
+        let saved = Saved::create()?;
         if let Some(request) = new.request {
             for token in saved.find(&name(key), Slot::Request(request)) {
                 if is_there(&acting(key, &token)?).await? {

@@ -44,8 +44,17 @@ pub(crate) enum Slot<'a> {
 }
 
 impl Saved {
-    /// Opens this user's folder, created if it is missing.
+    /// Opens this user's folder, for looking: one that is missing has no tokens.
     pub(crate) fn open() -> Result<Self, Refusal> {
+        let folder = state_folder()?.join("sessions");
+        match check_private(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&folder, &error)),
+            _ => Ok(Self { folder }),
+        }
+    }
+
+    /// Opens this user's folder, created if it is missing.
+    pub(crate) fn create() -> Result<Self, Refusal> {
         let folder = state_folder()?.join("sessions");
         let usable = DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&folder);
         usable.and_then(|()| check_private(&folder)).map_err(|error| unusable(&folder, &error))?;

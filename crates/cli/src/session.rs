@@ -52,7 +52,7 @@ impl Asking {
         if let Some(token) = from_environment()? {
             return Ok(Self { session: opened.coord.resume(&token).await?, kept: Kept::ByCaller });
         }
-        let saved = Saved::open()?;
+        let saved = Saved::create()?;
         if let Some(request) = new.request {
             for token in saved.find(&opened.name, Slot::Request(request)) {
                 match opened.coord.resume(&token).await {

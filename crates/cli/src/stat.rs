@@ -7,11 +7,12 @@ use bell_why::words::length;
 use crate::answer::Refusal;
 use crate::cli::StatArgs;
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::say::Say;
 
 /// Shows how the fleet stands. Answers the exit code.
 pub(crate) async fn stat(say: &Say, reach: &Reach, args: &StatArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Locks).await?;
+    let fleet = Fleet::open(reach, Need::Locks, Access::Read).await?;
     let stat = fleet.status(&StatusQuery { agent: args.agent.clone() }).await?;
     let _ = say.answer(&stat, || lines(&stat, args.agent.is_some()));
     Ok(exit::OK)

@@ -8,6 +8,7 @@ use bell_core::work::job::Fate;
 use crate::answer::Refusal;
 use crate::cli::{HoldArgs, JobsArgs, JobsCommand, KillArgs, ReplayArgs, ResumeArgs, ScaleArgs};
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::replay::replay;
 use crate::say::Say;
 
@@ -21,19 +22,19 @@ fn done(say: &Say, answer: &DoneAnswer) -> u8 {
 
 /// Holds the fleet, or an agent. Answers the exit code.
 pub(crate) async fn pause(say: &Say, reach: &Reach, args: &HoldArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Write).await?;
     Ok(done(say, &fleet.pause(args.agent.clone(), args.reason.clone()).await?))
 }
 
 /// Lets it go on. Answers the exit code.
 pub(crate) async fn resume(say: &Say, reach: &Reach, args: &ResumeArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Write).await?;
     Ok(done(say, &fleet.resume(args.agent.clone()).await?))
 }
 
 /// Ends a run, wherever it is. Answers the exit code.
 pub(crate) async fn kill(say: &Say, reach: &Reach, args: &KillArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Read).await?;
     Ok(done(say, &fleet.kill(&args.run, args.reason.clone()).await?))
 }
 
@@ -48,13 +49,13 @@ pub(crate) async fn scale(say: &Say, reach: &Reach, args: &ScaleArgs) -> Result<
             )
         })?),
     };
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Write).await?;
     Ok(done(say, &fleet.scale(&args.agent, scale, args.reason.clone()).await?))
 }
 
 /// Looks after the queues. Answers the exit code.
 pub(crate) async fn jobs(say: &Say, reach: &Reach, args: &JobsArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Read).await?;
     match &args.command {
         JobsCommand::List => {
             let answer = fleet.jobs().await?;

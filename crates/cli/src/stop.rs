@@ -15,12 +15,11 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::StopArgs;
-use crate::fleet::Reach;
+use crate::fleet::{Reach, open_work};
+use crate::open::Access;
 use crate::progress::Progress;
 use crate::say::Say;
-use crate::work::open;
 
 /// A daemon that takes longer to say that it is there is as good as gone.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -45,18 +44,15 @@ pub(crate) async fn stop(say: &Say, reach: &Reach, args: &StopArgs) -> Result<u8
     if let Some(client) = reach.gateway()? {
         return stop_there(say, &client, args).await;
     }
-    let folder = open_project(&args.project)?;
-    let daemon = Place::of(folder.path()).occupant().ok_or_else(|| {
+    let project = reach.start.project()?;
+    let daemon = Place::of(&project).occupant().ok_or_else(|| {
         Refusal::new(
             Outcome::NotFound,
-            format!(
-                "could not find a daemon of this machine that runs the project in {}",
-                folder.path().display()
-            ),
+            format!("could not find a daemon of this machine that runs the project in {}", project.display()),
             "bell stat tells whether one runs elsewhere; stop that one there.",
         )
     })?;
-    if let Err(refusal) = record(reach.store.as_deref(), args).await {
+    if let Err(refusal) = record(reach, args).await {
         // Whoever wants to stop a daemon whose store is gone must be able to.
         say.talk(refusal.0.message.as_deref().unwrap_or("could not record who stops the daemon"));
     }
@@ -83,7 +79,7 @@ pub(crate) async fn stop(say: &Say, reach: &Reach, args: &StopArgs) -> Result<u8
     }
     drop(progress);
     // The store may be gone: the daemon is stopped all the same.
-    let cleared = cleared_since(reach.store.as_deref(), args, began).await.ok();
+    let cleared = cleared_since(reach, began).await.ok();
     let answer = StopAnswer { outcome: Outcome::Ended, pid: Some(daemon.pid), cleared };
     let _ = say.answer(&answer, || format!("stopped the daemon (pid {})", daemon.pid));
     if let Some(cleared @ 1..) = cleared {
@@ -100,8 +96,8 @@ pub(crate) fn bring_back(cleared: usize) -> String {
     )
 }
 
-async fn cleared_since(store: Option<&str>, args: &StopArgs, since: Wall) -> Result<usize, Refusal> {
-    Ok(open(store, &args.project).await?.coord.cleared_since(since).await?)
+async fn cleared_since(reach: &Reach, since: Wall) -> Result<usize, Refusal> {
+    Ok(open_work(reach, Access::Read).await?.cleared_since(since).await?)
 }
 
 /// Stops the daemon behind a gateway, and waits until nobody answers there.
@@ -127,9 +123,9 @@ async fn stop_there(say: &Say, client: &Client, args: &StopArgs) -> Result<u8, R
 }
 
 /// Writes down who stops the daemon: a signal does not tell it.
-async fn record(store: Option<&str>, args: &StopArgs) -> Result<(), Refusal> {
+async fn record(reach: &Reach, args: &StopArgs) -> Result<(), Refusal> {
     let who = Who::local(crate::lock::user()).recorded(None);
     let how = if args.now { "now" } else { "gently" };
-    let coord = open(store, &args.project).await?.coord;
+    let coord = open_work(reach, Access::Read).await?;
     Ok(coord.audit(act(&who, "stop", "the daemon").because(how)).await?)
 }

@@ -12,11 +12,13 @@ use bell_api::outcome::Outcome;
 use bell_daemon::flow::{Daemon, Options, Stopped, UpError};
 use bell_daemon::supervisor::Keeper;
 use bell_gateway::server::levers::Pace;
+use bell_project::stores::absolute;
 use listenfd::ListenFd;
 use serde::Serialize;
 
 use crate::answer::{Refusal, refused};
 use crate::cli::UpArgs;
+use crate::fleet::Reach;
 use crate::interrupt::Interrupts;
 use crate::say::{Format, Say};
 use crate::stop::bring_back;
@@ -61,13 +63,15 @@ pub(crate) fn beside_a_run() -> Option<ExitCode> {
 }
 
 /// Runs a project until told to stop. Answers the exit code.
-pub(crate) async fn up(say: &Say, store: Option<&str>, args: &UpArgs) -> Result<u8, Refusal> {
+pub(crate) async fn up(say: &Say, reach: &Reach, args: &UpArgs) -> Result<u8, Refusal> {
     bell_daemon::files::raise();
     let mut interrupts = Interrupts::listen()?;
     let program = std::env::current_exe().map_err(|error| {
         Refusal::unavailable(format!("could not find this program: {error}"), "Start it by its full path.")
     })?;
-    let (project, store) = (args.project.clone(), store.map(str::to_owned));
+    let project = reach.start.or_at(args.dir.as_deref()).project_to_run()?;
+    // A relative path in the environment is below the project, as it is for every other command.
+    let store = reach.store.as_ref().map(|store| absolute(&store.url, &project));
     let options = Options { project, store, program, port: handed_over()? };
     let daemon = Daemon::start(&options).await.map_err(|error| not_up(&error))?;
     let ready = Ready::of(&daemon).await;

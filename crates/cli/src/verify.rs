@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
+use bell_project::stores::{ChosenStore, Origin};
 use bell_verify::peer::PeerSetting;
 use bell_verify::{BuiltIn, CHECKS, Effort, Event, Program, Report, Setting, Strictness};
 use serde::Serialize;
 
 use crate::answer::Refusal;
 use crate::cli::VerifyArgs;
+use crate::fleet::Reach;
 use crate::interrupt::{Interrupts, Stop};
-use crate::open::{self, Scene};
+use crate::open::Scene;
+use crate::project::{Located, here};
 use crate::run::start::this_program;
 use crate::say::Say;
 use crate::span;
@@ -38,19 +41,29 @@ struct List {
 }
 
 /// Runs the checks. Answers the exit code.
-pub(crate) async fn verify(say: &Say, store: Option<&str>, args: &VerifyArgs) -> u8 {
+pub(crate) async fn verify(say: &Say, reach: &Reach, args: &VerifyArgs) -> u8 {
     if args.list {
         return list(say);
     }
-    let given = args.url.as_deref().or(store);
-    match open::choose(given) {
-        Ok(url) => {
-            let scene = Scene::new(say.clone(), url);
+    match chosen(say, reach, args).await {
+        Ok(scene) => {
             let done = if args.peer { with_peer(&scene, args).await } else { alone(&scene, args).await };
             done.unwrap_or_else(|refusal| scene.say.refuse(&refusal))
         }
         Err(refusal) => say.refuse(&refusal),
     }
+}
+
+/// The store that is named here, else the one that every command uses.
+async fn chosen(say: &Say, reach: &Reach, args: &VerifyArgs) -> Result<Scene, Refusal> {
+    if let Some(url) = &args.url {
+        let named = ChosenStore { url: url.clone(), origin: Origin::Flag };
+        return Ok(Scene::new(say, here(&named), None));
+    }
+    let Located { project, stores } = reach.start.stores(reach.store.as_ref())?;
+    let scene = Scene::new(say, stores.work, project);
+    scene.prepare().await?;
+    Ok(scene)
 }
 
 async fn alone(scene: &Scene, args: &VerifyArgs) -> Result<u8, Refusal> {

@@ -21,11 +21,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::Refusal;
-use crate::check::{open_project, variable};
+use crate::check::variable;
 use crate::cli::{WebhookCommand, WebhookTestArgs};
-use crate::fleet::Reach;
+use crate::fleet::{Reach, open_work};
+use crate::open::Access;
+use crate::project::open_folder;
 use crate::say::Say;
-use crate::work;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -59,15 +60,15 @@ struct Made {
 /// Does what was asked. Answers the exit code.
 pub(crate) async fn webhook(say: &Say, reach: &Reach, command: &WebhookCommand) -> Result<u8, Refusal> {
     match command {
-        WebhookCommand::Test(args) => test(say, reach.store.as_deref(), args).await,
+        WebhookCommand::Test(args) => test(say, reach, args).await,
         WebhookCommand::Ls(args) => told::list(say, reach, args).await,
         WebhookCommand::Show(args) => told::show(say, reach, args).await,
         WebhookCommand::Replay(args) => told::replay(say, reach, args).await,
     }
 }
 
-async fn test(say: &Say, store: Option<&str>, args: &WebhookTestArgs) -> Result<u8, Refusal> {
-    let folder = open_project(&args.project)?;
+async fn test(say: &Say, reach: &Reach, args: &WebhookTestArgs) -> Result<u8, Refusal> {
+    let folder = open_folder(&reach.start.project_or_folder()?)?;
     let loaded = Loaded::load(&folder);
     let (hooks, unusable) = hooks(&folder, &loaded, &variable);
     let source = choose(&hooks, args.source.as_deref())?;
@@ -80,7 +81,7 @@ async fn test(say: &Say, store: Option<&str>, args: &WebhookTestArgs) -> Result<
             Verified::Event(event) => *event,
             Verified::Question(answer) => return Ok(question(say, source, &answer.body)),
         };
-    let jobs = if args.run { make(store, args, &hooks, &event).await? } else { Vec::new() };
+    let jobs = if args.run { make(reach, &hooks, &event).await? } else { Vec::new() };
     let agents: Vec<Wanted<'_>> = hooks
         .look(&event)
         .into_iter()
@@ -197,14 +198,9 @@ fn question(say: &Say, source: &Source, answer: &str) -> u8 {
     exit::NOT_FOUND
 }
 
-async fn make(
-    store: Option<&str>,
-    args: &WebhookTestArgs,
-    hooks: &Hooks,
-    event: &Event,
-) -> Result<Vec<Made>, Refusal> {
-    let project = work::open(store, &args.project).await?;
-    let received = project.coord.receive(hooks.receipt(event, wall_now(), new_job)).await?;
+async fn make(reach: &Reach, hooks: &Hooks, event: &Event) -> Result<Vec<Made>, Refusal> {
+    let coord = open_work(reach, Access::Write).await?;
+    let received = coord.receive(hooks.receipt(event, wall_now(), new_job)).await?;
     let made = received.jobs.into_iter().map(|(agent, job)| Made { agent, job: Some(job) });
     let full = received.full.into_iter().map(|agent| Made { agent, job: None });
     Ok(made.chain(full).collect())

@@ -2,15 +2,19 @@
 
 use bell_api::control::why::{Answer, Fact};
 use bell_api::exit;
+use bell_core::key::Key;
 
 use crate::answer::Refusal;
 use crate::cli::WhyArgs;
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::say::Say;
 
 /// Says why something is as it is. Answers the exit code.
 pub(crate) async fn why(say: &Say, reach: &Reach, args: &WhyArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::LocksAnywhere).await?;
+    // Locks are everywhere; agents, runs and jobs are in projects.
+    let need = if Key::parse(&args.name).is_ok() { Need::LocksAnywhere } else { Need::Locks };
+    let fleet = Fleet::open(reach, need, Access::Read).await?;
     match fleet.why(&args.name).await {
         Ok(why) => {
             let _ = say.answer(&why, || lines(&why.answer));

@@ -1,43 +1,26 @@
 //! Having agents run, and seeing what came of it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bell_api::control::jobs::JobAnswer;
 use bell_api::control::runs::{RunLine, RunsQuery};
 use bell_api::exit;
-use bell_control::place::{Place, store_url};
-use bell_coord::Coord;
 use bell_core::work::job::Fate;
 use bell_core::work::run::End;
-use bell_project::load::Loaded;
 
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::{RunAgentArgs, RunsArgs};
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::progress::Progress;
 use crate::say::Say;
 
 /// The end of a job is asked for again after this long: no longer than a gateway waits in one call.
 const POLL: Duration = Duration::from_secs(55);
 
-/// The store of a project.
-pub(crate) struct Project {
-    pub(crate) coord: Coord,
-}
-
-/// Opens it, for what only the store itself can be asked.
-pub(crate) async fn open(store: Option<&str>, folder: &Path) -> Result<Project, Refusal> {
-    let loaded = Loaded::load(&open_project(folder)?);
-    let url = store_url(store, &loaded, &Place::of(folder));
-    let coord = Coord::new(bell_locks::open::open_store(&url).await?);
-    Ok(Project { coord })
-}
-
 /// Has an agent run. Answers the exit code.
 pub(crate) async fn run(say: &Say, reach: &Reach, args: &RunAgentArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Write).await?;
     let mut answer = fleet.trigger(&args.agent, args.prompt.clone()).await?;
     if !args.wait {
         let _ = say.answer(&answer, || {
@@ -45,7 +28,7 @@ pub(crate) async fn run(say: &Say, reach: &Reach, args: &RunAgentArgs) -> Result
         });
         return Ok(exit::OK);
     }
-    let (fate, returned) = over(say, fleet, reach, args, answer.job.as_str()).await?;
+    let (fate, returned) = over(say, fleet, reach, answer.job.as_str()).await?;
     (answer.fate, answer.returned) = (Some(fate.clone()), returned);
     let _ = say.answer(&answer, || told(&fate, answer.returned.as_deref()));
     Ok(if fate == (Fate::Ended { end: End::Completed }) { exit::OK } else { exit::CONFLICT })
@@ -56,7 +39,6 @@ async fn over(
     say: &Say,
     mut fleet: Fleet,
     reach: &Reach,
-    args: &RunAgentArgs,
     job: &str,
 ) -> Result<(Fate, Option<String>), Refusal> {
     let mut progress = Progress::new(say);
@@ -66,7 +48,7 @@ async fn over(
                 Ok(JobAnswer { fate: Some(fate), returned, .. }) => return Ok((fate, returned)),
                 Ok(_) => {}
                 Err(refusal) if fleet.is_gone(&refusal) => {
-                    fleet = Fleet::open_store(reach, &args.project, Need::Work).await?;
+                    fleet = Fleet::open_store(reach, Need::Work, Access::Read).await?;
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -93,7 +75,7 @@ fn told(fate: &Fate, returned: Option<&str>) -> String {
 
 /// Lists runs. Answers the exit code.
 pub(crate) async fn runs(say: &Say, reach: &Reach, args: &RunsArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Read).await?;
     let answer = fleet.runs(&RunsQuery { agent: args.agent.clone(), limit: Some(args.limit) }).await?;
     let _ = say.answer(&answer, || lines(&answer.runs));
     Ok(exit::OK)

@@ -99,10 +99,10 @@ fn an_unknown_preset_brings_the_nearest_and_a_projects_own_is_known() {
 fn a_folder_without_agents_or_no_folder_says_what_to_do() {
     let place = Place::sqlite();
     let ran = place.run(&["check"]).expect(4);
-    assert!(
-        ran.out.contains("no agents: looked for ./agents/<name>/SKILL.md and ./<name>/SKILL.md"),
-        "{ran:?}"
-    );
+    let here = place.folder.path().canonicalize().unwrap();
+    let looked =
+        format!("no agents: looked for {0}/agents/<name>/SKILL.md and {0}/<name>/SKILL.md", here.display());
+    assert!(ran.out.contains(&looked), "{ran:?}");
     let ran = place.run(&["check", "nowhere"]).expect(4);
     assert!(ran.err.contains("could not open the project nowhere"), "{ran:?}");
     assert!(ran.err.contains("hint: Name the folder of a project"), "{ran:?}");

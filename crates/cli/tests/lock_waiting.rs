@@ -85,9 +85,8 @@ fn a_wait_that_is_over_says_so_with_its_own_code() {
 #[test]
 fn waiting_for_a_key_takes_nothing() {
     for place in Place::each() {
-        let free = place.json(&["lock", "wait", KEY]);
-        assert_eq!(free["outcome"], "free");
         place.run(&["lock", "acquire", KEY]).expect(0);
+        assert_eq!(place.json(&["lock", "wait", "job:free"])["outcome"], "free");
         let late = place.run(&["--json", "lock", "wait", KEY, "--timeout", "50ms"]).expect(8).json();
         assert_eq!((&late["outcome"], &late["key"]), (&"timed_out".into(), &KEY.into()));
         let waiter = place.start(&["--json", "lock", "wait", KEY]);
@@ -100,6 +99,7 @@ fn waiting_for_a_key_takes_nothing() {
 #[test]
 fn changes_are_told_as_they_happen() {
     let place = Place::sqlite();
+    place.run(&["lock", "run", "job:first", "--", "true"]).expect(0);
     let mut watching = place.start(&["--json", "lock", "watch", "deploy://"]);
     place.run(&["lock", "acquire", "job:other"]).expect(0);
     place.run(&["lock", "acquire", KEY]).expect(0);

@@ -122,6 +122,7 @@ fn project() -> Place {
     fs::create_dir_all(place.path("presets")).unwrap();
     fs::write(place.path("presets/by-hand.toml"), PRESET).unwrap();
     fs::write(place.path("client.py"), CLIENT).unwrap();
+    fs::write(place.path("config.toml"), "").unwrap();
     for name in ["first", "second"] {
         let folder = place.path(&format!("agents/{name}"));
         fs::create_dir_all(&folder).unwrap();

@@ -120,7 +120,7 @@ fn the_database_of_another_program_is_left_alone() {
 #[test]
 fn a_store_that_does_not_answer_grants_nothing() {
     let place = Place::sqlite();
-    place.run(&["lock", "list"]).expect(0);
+    place.run(&["lock", "run", "job:first", "--", "true"]).expect(0);
     let database = rusqlite::Connection::open(place.path("bell.db")).unwrap();
     database.execute_batch("BEGIN IMMEDIATE").unwrap();
     let json = place.run(&["--json", "lock", "acquire", "deploy://x"]).expect(5).json();
@@ -183,6 +183,7 @@ fn copy_program(to: &Path) {
 #[test]
 fn what_is_not_held_or_not_ones_own_has_a_code_of_its_own() {
     for place in Place::each() {
+        place.run(&["lock", "run", "job:first", "--", "true"]).expect(0);
         refused(&place, &["lock", "release", "deploy://x"], "not_held", 2);
         refused(&place, &["lock", "renew", "deploy://x"], "not_held", 2);
         refused(&place, &["lock", "break", "deploy://x", "--reason", "x", "--yes"], "not_held", 2);

@@ -64,7 +64,7 @@ impl Control {
 }
 
 /// Whether a folder is a project, or was one.
-pub fn is_project(folder: &Folder, loaded: &Loaded) -> bool {
+fn is_project(folder: &Folder, loaded: &Loaded) -> bool {
     let has = |name: &str| Path::new(folder.path()).join(name).exists();
     !loaded.agents.is_empty() || has(".bell") || has(CONFIG_FILE)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bell_core::work::Wall;
 use bell_core::work::run::RunId;
-use bell_project::load::Loaded;
+use bell_project::locate::STATE_FOLDER;
 use bell_runner::launch::agent_dir;
 use bell_runner::process::{self, Identity};
 use bell_store::clock;
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 /// The socket of a run, in its agent's own folder.
 pub const COUNTER: &str = "bell.sock";
+
+/// Keeps what is here out of git. Whatever makes the folder writes it, so a folder without it may be an empty mount.
+pub const IGNORE_FILE: &str = ".gitignore";
 
 /// Who runs the project: the file beside the lock that keeps others out.
 const OCCUPANT: &str = "daemon.json";
@@ -37,7 +40,7 @@ pub struct Place {
 impl Place {
     /// The place of the project in this folder. Nothing is made yet.
     pub fn of(project: &Path) -> Self {
-        Self { root: project.join(".bell") }
+        Self { root: project.join(STATE_FOLDER) }
     }
 
     /// Makes the folders.
@@ -45,10 +48,23 @@ impl Place {
     /// # Errors
     /// If they can't be made.
     pub fn make(&self) -> io::Result<()> {
-        for folder in [self.root.clone(), self.runs(), self.bin(), self.lock_waits()] {
+        self.make_root()?;
+        for folder in [self.runs(), self.bin(), self.lock_waits()] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         Ok(())
+    }
+
+    /// Makes the folder itself, which git is to ignore: it has secrets in it.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn make_root(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+        match File::options().write(true).create_new(true).mode(0o644).open(self.root.join(IGNORE_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made?.write_all(b"*\n"),
+        }
     }
 
     /// Lets agents of other users pass to their own folders, and use the commands. They can't list what else is here, and
@@ -61,11 +77,6 @@ impl Place {
             fs::set_permissions(folder, Permissions::from_mode(mode))?;
         }
         Ok(())
-    }
-
-    /// The store of a project that names no other.
-    pub fn default_store(&self) -> String {
-        format!("sqlite:{}", self.root.join("bell.db").display())
     }
 
     /// Where runs have their folders.
@@ -168,12 +179,6 @@ impl Place {
     }
 }
 
-/// The URL of a project's store: as given, as the project says, or the one in its folder.
-pub fn store_url(given: Option<&str>, loaded: &Loaded, place: &Place) -> String {
-    let named = || loaded.settings.store.as_ref().map(|url| url.expose().to_owned());
-    given.map(str::to_owned).or_else(named).unwrap_or_else(|| place.default_store())
-}
-
 /// When a run ended: its supervisor writes this file last.
 fn ended(run: &Path) -> Option<Wall> {
     let at = fs::metadata(run.join("exit.json")).and_then(|about| about.modified()).ok()?;
@@ -202,6 +207,16 @@ mod tests {
         let place = Place::of(folder.path());
         place.make().unwrap();
         (folder, place)
+    }
+
+    #[test]
+    fn git_is_to_ignore_it_and_an_own_list_stays() {
+        let (folder, place) = place();
+        let ignore = folder.path().join(".bell/.gitignore");
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n");
+        fs::write(&ignore, "runs\n").unwrap();
+        place.make().unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "runs\n");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_control::nodes;
-use bell_control::place::{Place, store_url};
+use bell_control::place::Place;
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
@@ -26,6 +26,7 @@ use bell_project::folder::Folder;
 use bell_project::load::Loaded;
 use bell_project::problem::Problem;
 use bell_project::settings::OnStop;
+use bell_project::stores::{self, ChosenStore, Origin};
 use bell_project::watch::{Notice, Watch};
 use bell_store::info::Info;
 use bell_store::layers::Metered;
@@ -36,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::chores::keep_house;
 use crate::claiming::keep_claiming;
 use crate::server::Gate;
-use crate::site::{Metrics, Site};
+use crate::site::{LockStore, Metrics, Site};
 use crate::tallies;
 use crate::timer::keep_time;
 use crate::watching::Runs;
@@ -165,7 +166,8 @@ impl Daemon {
         let occupied = occupied.ok_or_else(|| UpError::Occupied(options.project.clone()))?;
         place.sign().map_err(UpError::disk("write into the folder .bell"))?;
         link_commands(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
-        let store_url = store_url(options.store.as_deref(), &loaded, &place);
+        let named = options.store.as_ref().map(|url| ChosenStore { url: url.clone(), origin: Origin::Flag });
+        let store_url = stores::resolve(named.as_ref(), &loaded.settings, folder.path()).work.url;
         let store = Metered::new(bell_locks::open::open_store(&store_url).await?);
         let metrics = Metrics::new(store.metrics());
         let coord = Coord::new(Arc::new(store));
@@ -286,14 +288,15 @@ impl Daemon {
 }
 
 /// The store that the project names for locks, if it is another one. Runs open it too, so processes must share it.
-async fn lock_store(loaded: &Loaded) -> Result<Option<Coord>, UpError> {
+async fn lock_store(loaded: &Loaded) -> Result<Option<LockStore>, UpError> {
     let Some(url) = loaded.settings.locks.as_ref().map(|url| url.expose()) else { return Ok(None) };
     if url.split(':').next() == Some("memory") {
         return Err(UpError::Unsupported(
             "locks in another store must be in one that processes share, and memory: is each process's own",
         ));
     }
-    Ok(Some(Coord::new(bell_locks::open::open_store(url).await?)))
+    let coord = Coord::new(bell_locks::open::open_store(url).await?);
+    Ok(Some(LockStore { coord, url: url.to_owned() }))
 }
 
 /// Says what can't be used of a project that was changed, and what is used instead.

@@ -104,8 +104,8 @@ impl Gate {
 /// What the routes ask and do.
 async fn control(site: &Site) -> Result<Control, UpError> {
     let folder = Folder::open(site.folder.path()).map_err(UpError::disk("open the project"))?;
-    let locks = site.lock_store.clone().unwrap_or_else(|| site.coord.clone());
-    let control = Control::live(site.coord.clone(), locks, Arc::new(folder), site.project.clone());
+    let control =
+        Control::live(site.coord.clone(), site.locks().clone(), Arc::new(folder), site.project.clone());
     Ok(control.on(bell_locks::open::redacted(&site.store_url)))
 }
 

@@ -16,8 +16,9 @@ use tokio::sync::watch;
 pub struct Site {
     /// The way to the store.
     pub coord: Coord,
-    /// The way to the store of locks, where the project keeps them in another one.
-    pub lock_store: Option<Coord>,
+    /// Where locks are, if the project keeps them in another store. What a change of the settings says counts for the next
+    /// daemon, as for the store.
+    pub lock_store: Option<LockStore>,
     /// Where the store is, for the processes beside runs.
     pub store_url: String,
     /// The project's folder.
@@ -34,7 +35,20 @@ pub struct Site {
     pub metrics: Metrics,
 }
 
+/// A store that has locks only.
+pub struct LockStore {
+    /// The way to it.
+    pub coord: Coord,
+    /// Where it is, for the processes beside runs.
+    pub url: String,
+}
+
 impl Site {
+    /// The way to the locks.
+    pub fn locks(&self) -> &Coord {
+        self.lock_store.as_ref().map_or(&self.coord, |store| &store.coord)
+    }
+
     /// The project as it is now.
     pub fn loaded(&self) -> Arc<Loaded> {
         Arc::clone(&self.project.borrow())

@@ -66,7 +66,7 @@ pub struct Warrant {
 
 impl Warrant {
     pub(crate) fn new(site: &Site, agent: &Agent, claim: &Claim, locks: Vec<Key>) -> Self {
-        let lock_store = site.loaded().settings.locks.as_ref().map(|url| url.expose().to_owned());
+        let lock_store = site.lock_store.as_ref().map(|store| store.url.clone());
         Self {
             run: claim.run.clone(),
             agent: agent.name.clone(),

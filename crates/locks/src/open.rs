@@ -16,6 +16,7 @@ mod postgres;
 mod redis;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -107,6 +108,28 @@ async fn open_etcd(_url: &str) -> Result<Arc<dyn Store>, Denied> {
              a program of your own with the feature etcd of bell-locks.",
         )
         .into())
+}
+
+/// Whether there is a store at `url`, so that it would be opened and not created. One on a server counts as there: that shows
+/// when it is opened. It looks at the disk.
+///
+/// # Errors
+/// [`Denied::Invalid`] for a URL without a path, [`Denied::Unavailable`] if it can't be looked at.
+pub fn exists(url: &str) -> Result<bool, Denied> {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    let file = match scheme {
+        "sqlite" => path(url, rest)?,
+        "file" => path(url, rest)?.join(bell_store_fs::MARKER),
+        _ => return Ok(true),
+    };
+    match std::fs::metadata(&file) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::new(Kind::of_io(&error), format!("look for the store {}", file.display()))
+            .hint("Run as the user who owns it, or give this user access.")
+            .because(error)
+            .into()),
+    }
 }
 
 /// Begins a new epoch of the store at `url`: an operator has seen to it that nobody relies on what the store may

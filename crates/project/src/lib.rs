@@ -6,6 +6,9 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | [`locate`] | which project a command is about |
+//! | [`trust`] | whether this user may use it |
+//! | [`stores`] | which stores it uses |
 //! | [`load`] | everything in a project, loaded at once and loaded again |
 //! | [`watch`] | noticing that something changed |
 //! | [`discover`] | which agents there are |
@@ -31,6 +34,7 @@ pub mod discover;
 pub mod effective;
 pub mod folder;
 pub mod load;
+pub mod locate;
 pub mod name;
 pub mod nearest;
 pub mod node;
@@ -40,5 +44,7 @@ pub mod schema;
 pub mod secret;
 pub mod settings;
 pub mod skill;
+pub mod stores;
 pub mod template;
+pub mod trust;
 pub mod watch;

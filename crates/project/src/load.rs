@@ -10,6 +10,7 @@ use crate::name::AgentName;
 use crate::node::{Node, parse_toml, read};
 use crate::problem::{Place, Problem, line_and_column};
 use crate::settings::{ProjectSettings, check_webhook};
+use crate::stores::absolute;
 
 /// The settings of a project, and of an agent, in its folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -102,6 +103,18 @@ impl Loaded {
         }
     }
 
+    /// A project without settings and agents: what a command has that is given a store, and is outside of any project.
+    pub fn empty() -> Self {
+        Self {
+            settings: ProjectSettings::default(),
+            agents: BTreeMap::new(),
+            problems: Vec::new(),
+            kept: BTreeSet::new(),
+            settings_kept: false,
+            tree: Node::empty(Place::file(CONFIG_FILE)),
+        }
+    }
+
     /// What is different from `before`.
     pub fn since(&self, before: &Self) -> Diff {
         let names = |of: &Self, keep: &dyn Fn(&AgentName) -> bool| -> Vec<AgentName> {
@@ -134,9 +147,23 @@ impl Loaded {
     }
 }
 
+/// The settings of a project alone, for what needs no agent.
+///
+/// # Errors
+/// With what is wrong in its `config.toml`: settings read from it in spite of that may name another store.
+pub fn load_settings(folder: &Folder) -> Result<ProjectSettings, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let (settings, _) = project_settings(folder, &mut problems);
+    if problems.iter().any(Problem::is_error) { Err(problems) } else { Ok(settings) }
+}
+
 fn project_settings(folder: &Folder, problems: &mut Vec<Problem>) -> (ProjectSettings, Node) {
     let written = config_tree(folder, CONFIG_FILE, CONFIG_BYTES_MAX, problems);
-    let (settings, tree) = read::<ProjectSettings>(&written, &[], problems);
+    let (mut settings, tree) = read::<ProjectSettings>(&written, &[], problems);
+    // Here and nowhere else: every process and every folder then means the same store.
+    for url in [&mut settings.store, &mut settings.locks].into_iter().flatten() {
+        *url = url.resolved(|text| absolute(text, folder.path()));
+    }
     for name in settings.webhooks.keys().filter(|name| AgentName::parse(name).is_err()) {
         let place = tree.get("webhooks").map_or_else(|| tree.place.clone(), |node| node.place.clone());
         let problem = Problem::error(place, format!("the webhook source {name:?} can't be a part of a path"));

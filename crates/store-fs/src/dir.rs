@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use crate::fault;
 
 /// The file that marks the folder, is locked, and keeps the head.
-pub(crate) const MARKER: &str = "bell-store";
+pub const MARKER: &str = "bell-store";
 
 /// An open folder.
 #[derive(Debug)]

@@ -44,4 +44,5 @@ mod timekeeper;
 mod view;
 mod writer;
 
+pub use dir::MARKER;
 pub use folder::{Folder, Options, Sharing};

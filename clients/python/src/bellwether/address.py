@@ -123,16 +123,38 @@ def of_run(environment: Mapping[str, str] | None = None) -> Access:
 
 
 def of_project(folder: str | os.PathLike[str] = ".", key: str | None = None) -> Access:
-    """The gateway of the project that a folder belongs to: the nearest ``.bell/gateway.json`` upwards."""
+    """The gateway of the project that a folder belongs to: the nearest one with ``.bell`` upwards."""
     start = Path(folder).absolute()
     for place in (start, *start.parents):
-        told = place / ".bell" / "gateway.json"
+        state = place / ".bell"
+        if not os.path.lexists(state):
+            continue
+        _check_trusted(place, state)
+        told = state / "gateway.json"
         if told.is_file():
             return Access.of(_url_in(told), key or _key_beside(told))
+        break
     raise Unreachable(
         f"could not find a gateway: no .bell/gateway.json in {start} or above",
         "Start bell up in the project, or give url and key.",
     )
+
+
+def _check_trusted(*folders: Path) -> None:
+    """Refuses a project of another user: its gateway could be anybody's. The rules are those of ``bell``."""
+    trusted = {os.geteuid(), 0}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
+        trusted.add(int(os.environ["SUDO_UID"]))
+    for folder in folders:
+        try:
+            found = folder.stat()
+        except OSError as error:
+            raise Unauthorized(f"could not look at {folder}: {error}", "Give url and key.") from error
+        if found.st_uid not in trusted or found.st_mode & 0o002:
+            raise Unauthorized(
+                f"could not use the project of {folder}: another user owns it or can write it",
+                "Give url and key, or use a project of this user.",
+            )
 
 
 def _url_in(told: Path) -> str:

@@ -1,7 +1,5 @@
 //! The command line of what operators ask: how it stands, what happened, why, and what a run printed.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
@@ -9,9 +7,6 @@ pub(crate) struct WhyArgs {
     /// An agent, a run, a job, the key of a lock, or a tick: AGENT@TIME
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const WHY_EXAMPLES: &str = "\
@@ -29,9 +24,6 @@ Examples:
 pub(crate) struct StatArgs {
     /// Only this agent, with its next five fires
     pub(crate) agent: Option<String>,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const STAT_EXAMPLES: &str = "\
@@ -75,9 +67,6 @@ pub(crate) struct HistoryArgs {
     /// At most so many: the last ones
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const HISTORY_EXAMPLES: &str = "\
@@ -102,9 +91,6 @@ pub(crate) struct EventsArgs {
     /// Only this kind; may be given several times
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Vec<HistoryKind>,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
@@ -116,13 +102,6 @@ Examples:
   bell events --agent triage --kind run
   bell events --since 1h --json
   bell events --json --after 4711.1.1763254778000";
-
-#[derive(Args, Debug)]
-pub(crate) struct ReloadArgs {
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
-}
 
 pub(super) const RELOAD_EXAMPLES: &str = "\
 A daemon notices changes by itself within a second, or within a few on file systems that tell nothing. This has it read the
@@ -165,9 +144,6 @@ pub(crate) struct LogsArgs {
     /// From this offset on: `next` of an earlier answer
     #[arg(long, value_name = "OFFSET", default_value_t = 0)]
     pub(crate) from: u64,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const LOGS_EXAMPLES: &str = "\
@@ -186,9 +162,6 @@ pub(crate) struct StopArgs {
     /// End what runs, instead of letting it finish
     #[arg(long)]
     pub(crate) now: bool,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const STOP_EXAMPLES: &str = "\
@@ -207,7 +180,4 @@ pub(crate) struct DoctorArgs {
     /// Something else than the store
     #[command(subcommand)]
     pub(crate) what: Option<super::DoctorCommand>,
-    /// The folder of a project whose machine is looked at too. Without it: here, if this is one
-    #[arg(long, value_name = "DIR")]
-    pub(crate) project: Option<PathBuf>,
 }

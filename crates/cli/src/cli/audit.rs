@@ -1,7 +1,5 @@
 //! The command line of `bell audit`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 #[derive(Args, Debug)]
@@ -15,9 +13,6 @@ pub(crate) struct AuditArgs {
     /// Acts to show: the latest
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Subcommand, Debug)]
@@ -28,9 +23,6 @@ pub(crate) enum AuditCommand {
         /// What an earlier verification printed: fails if the record no longer has that entry
         #[arg(long, value_name = "NUMBER:HASH")]
         remembered: Option<String>,
-        /// The folder of the project
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        project: PathBuf,
     },
 }
 

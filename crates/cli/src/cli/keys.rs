@@ -1,7 +1,5 @@
 //! The command line of `bell keys`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand, Debug)]
@@ -11,19 +9,12 @@ pub(crate) enum KeysCommand {
     Add(AddKeyArgs),
     /// List the keys: names and what they may do
     #[command(after_help = LIST_EXAMPLES)]
-    List {
-        /// The folder of the project
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        project: PathBuf,
-    },
+    List,
     /// Make a key worthless, on every node
     #[command(after_help = REVOKE_EXAMPLES)]
     Revoke {
         /// The key
         name: String,
-        /// The folder of the project
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        project: PathBuf,
     },
 }
 
@@ -34,9 +25,6 @@ pub(crate) struct AddKeyArgs {
     /// What it may do
     #[arg(long, value_enum, default_value_t = KeyRole::Full)]
     pub(crate) role: KeyRole,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 /// What a key may do.

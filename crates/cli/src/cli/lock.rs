@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use bell_core::lock::Mode;
 use clap::{Args, Subcommand};
 
+use crate::open::Access;
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum LockCommand {
     /// Run a command while holding locks, and give them back when it ends
@@ -35,6 +37,22 @@ pub(crate) enum LockCommand {
     /// Print changes as they happen, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(PrefixArgs),
+}
+
+impl LockCommand {
+    /// What it does with the store: only taking a lock creates one.
+    pub(crate) fn access(&self) -> Access {
+        match self {
+            Self::Run(_) | Self::Acquire(_) => Access::Write,
+            Self::Watch(_) => Access::Follow,
+            Self::Release(_)
+            | Self::Renew(_)
+            | Self::Show(_)
+            | Self::List(_)
+            | Self::Wait(_)
+            | Self::Break(_) => Access::Read,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -7,9 +7,6 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct McpArgs {
-    /// Outside of a run: the folder of the project [default: the nearest one, from here upwards]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) project: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Option<McpCommand>,
 }
@@ -23,9 +20,8 @@ pub(crate) enum McpCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct InstallArgs {
-    /// The folder of the project
-    #[arg(default_value = ".")]
-    pub(crate) project: PathBuf,
+    /// The project, or a folder in it
+    pub(crate) dir: Option<PathBuf>,
     /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -6,16 +6,16 @@ use clap::{Args, Subcommand};
 
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
-    /// The folder of the project
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
+    /// The project, or a folder in it
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct InitArgs {
-    /// The folder of the project, made if it is not there
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
+    /// The folder of the project, created if it is missing
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 pub(super) const INIT_EXAMPLES: &str = "\
@@ -44,9 +44,6 @@ pub(crate) struct ShowConfigArgs {
     /// The settings of this agent instead of the project's
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const CHECK_EXAMPLES: &str = "\

@@ -33,9 +33,6 @@ pub(crate) struct WebhookListArgs {
     /// At most so many: the latest; 1000 is the most, and --since and --source say which
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit())]
     pub(crate) limit: u32,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -46,9 +43,6 @@ pub(crate) struct WebhookOneArgs {
     /// The source, if two gave the same id or it is no longer in config.toml
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -67,9 +61,6 @@ pub(crate) struct WebhookTestArgs {
     /// Make the jobs too, as a delivery that came just now
     #[arg(long)]
     pub(crate) run: bool,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 pub(super) const WEBHOOK_EXAMPLES: &str = "\

@@ -6,9 +6,9 @@ use clap::{ArgGroup, Args, Subcommand};
 
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
-    /// The folder of the project
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
+    /// The project, or a folder in it
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -21,9 +21,6 @@ pub(crate) struct RunAgentArgs {
     /// Wait until it is done, and end as it ended
     #[arg(long)]
     pub(crate) wait: bool,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -34,9 +31,6 @@ pub(crate) struct RunsArgs {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -46,18 +40,12 @@ pub(crate) struct HoldArgs {
     /// Why, for whoever wonders
     #[arg(long, value_name = "TEXT", default_value = "by hand")]
     pub(crate) reason: String,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ResumeArgs {
     /// Only this agent
     pub(crate) agent: Option<String>,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -67,9 +55,6 @@ pub(crate) struct KillArgs {
     /// Why, for its record
     #[arg(long, value_name = "TEXT", default_value = "by hand")]
     pub(crate) reason: String,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -82,16 +67,10 @@ pub(crate) struct ScaleArgs {
     /// Why, for whoever wonders
     #[arg(long, value_name = "TEXT", default_value = "by hand")]
     pub(crate) reason: String,
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) project: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct JobsArgs {
-    /// The folder of the project
-    #[arg(long, value_name = "DIR", default_value = ".", global = true)]
-    pub(crate) project: PathBuf,
     #[command(subcommand)]
     pub(crate) command: JobsCommand,
 }

@@ -26,7 +26,8 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 /// What a surrounding run has set: the story is not a part of it.
-const OF_OTHERS: [&str; 6] = ["BELL_STORE", "BELL_SESSION", "BELL_URL", "BELL_TOKEN", "BELL_RUN", "BELL_LOG"];
+const OF_OTHERS: [&str; 7] =
+    ["BELL_STORE", "BELL_PROJECT", "BELL_SESSION", "BELL_URL", "BELL_TOKEN", "BELL_RUN", "BELL_LOG"];
 
 /// How long the daemon may take to let its runs finish, and to end them.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);

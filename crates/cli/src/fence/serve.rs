@@ -8,9 +8,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::answer::Refusal;
-use crate::cli::{Globals, ServeArgs};
+use crate::cli::ServeArgs;
+use crate::fleet::Reach;
 use crate::interrupt::Interrupts;
-use crate::open::{self, Scene};
+use crate::open::{Access, Scene};
+use crate::project::Located;
 use crate::say::Say;
 
 /// That it listens, and where.
@@ -19,10 +21,11 @@ struct Listening {
     listening: String,
 }
 
-pub(super) async fn serve(say: &Say, globals: &Globals, args: &ServeArgs) -> Result<u8, Refusal> {
+pub(super) async fn serve(say: &Say, reach: &Reach, args: &ServeArgs) -> Result<u8, Refusal> {
     let address = address(args)?;
-    let scene = Scene::new(say.clone(), open::choose(globals.store.as_deref())?);
-    let store = scene.open_any().await?.coord.store().clone();
+    let Located { project, stores } = reach.start.stores(reach.store.as_ref())?;
+    let scene = Scene::new(say, stores.work, project);
+    let store = scene.open_any(Access::Write).await?.coord.store().clone();
     let mut interrupts = Interrupts::listen()?;
     let listener = TcpListener::bind(address).await.map_err(|error| not_bound(address, &error))?;
     let url = format!("http://{}", listener.local_addr().unwrap_or(address));

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::clients::{self, ALL, Client, SERVER, Scene};
 use super::splice::{Spliced, splice};
 use crate::answer::Refusal;
-use crate::check::open_project;
 use crate::cli::{ClientName, InstallArgs};
+use crate::project::Start;
 use crate::say::Say;
 
 /// Bytes in a configuration file of a program: megabytes are something else.
@@ -56,9 +56,8 @@ enum Did {
 }
 
 /// Answers the exit code.
-pub(super) fn install(say: &Say, args: &InstallArgs) -> Result<u8, Refusal> {
-    let project = open_project(&args.project)?;
-    let project = fs::canonicalize(project.path()).map_err(|error| unusable("open the project", &error))?;
+pub(super) fn install(say: &Say, start: &Start, args: &InstallArgs) -> Result<u8, Refusal> {
+    let project = start.or_at(args.dir.as_deref()).project_or_folder()?;
     let home = absolute("HOME").ok_or_else(|| {
         Refusal::invalid("could not find the user's folder: HOME is no absolute path", "Set HOME.")
     })?;

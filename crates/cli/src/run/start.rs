@@ -7,7 +7,8 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -56,6 +57,16 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
 fn tell(line: &str) {
     // Nobody is left to be told that stderr is closed.
     let _ = writeln!(io::stderr(), "{}", clean(line));
+}
+
+/// git, in this folder, whatever repository a hook around this process is about.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> Command {
+    let mut git = command("git".into());
+    git.current_dir(folder).args(["-c", "core.fsmonitor=false"]).args(arguments).stdin(Stdio::null());
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        git.env_remove(name);
+    }
+    git
 }
 
 fn command(program: OsString) -> Command {

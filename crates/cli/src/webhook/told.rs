@@ -11,6 +11,7 @@ use super::{filter_lines, yes_or_no};
 use crate::answer::Refusal;
 use crate::cli::{WebhookListArgs, WebhookOneArgs};
 use crate::fleet::{Fleet, Need, Reach};
+use crate::open::Access;
 use crate::say::Say;
 use crate::span::moment;
 
@@ -23,14 +24,14 @@ pub(super) async fn list(say: &Say, reach: &Reach, args: &WebhookListArgs) -> Re
         limit: Some(args.limit),
         ..DeliveriesQuery::default()
     };
-    let answer = Fleet::open(reach, &args.project, Need::Work).await?.deliveries(&query).await?;
+    let answer = Fleet::open(reach, Need::Work, Access::Read).await?.deliveries(&query).await?;
     let _ = say.answer(&answer, || rows(&answer, args.limit));
     Ok(exit::OK)
 }
 
 /// Shows a delivery. Answers the exit code.
 pub(super) async fn show(say: &Say, reach: &Reach, args: &WebhookOneArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Read).await?;
     let shown = fleet.delivery(&args.delivery, args.source.clone()).await?;
     let _ = say.answer(&shown, || lines(&shown));
     Ok(exit::OK)
@@ -38,7 +39,7 @@ pub(super) async fn show(say: &Say, reach: &Reach, args: &WebhookOneArgs) -> Res
 
 /// Tells a delivery again. Answers the exit code.
 pub(super) async fn replay(say: &Say, reach: &Reach, args: &WebhookOneArgs) -> Result<u8, Refusal> {
-    let fleet = Fleet::open(reach, &args.project, Need::Work).await?;
+    let fleet = Fleet::open(reach, Need::Work, Access::Read).await?;
     let answer = fleet.redeliver(&args.delivery, args.source.clone()).await?;
     let _ = say.answer(&answer, || made(&answer));
     Ok(match answer.verdict {

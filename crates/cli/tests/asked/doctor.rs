@@ -46,6 +46,11 @@ fn what_is_open_to_others_is_unsafe_and_says_the_command_that_mends_it() {
     fs::set_permissions(place.path(".bell"), fs::Permissions::from_mode(0o777)).unwrap();
     fs::write(place.path(".bell/secrets/KEY"), "x").unwrap();
     fs::set_permissions(place.path(".bell/secrets/KEY"), fs::Permissions::from_mode(0o644)).unwrap();
+    // Commands refuse such a project, until its user lists it as safe.
+    place.run(&["doctor"]).expect(3);
+    let real = place.folder.path().canonicalize().unwrap();
+    place
+        .write("home/.config/bell/config.toml", &format!("safe_projects = [{:?}]\n", real.to_str().unwrap()));
     let ran = place.run(&["doctor"]).expect(1);
     assert!(ran.out.contains("next: chmod 700 .bell\n"), "{ran:?}");
     assert!(ran.out.contains("KEY (mode 644)"), "{ran:?}");

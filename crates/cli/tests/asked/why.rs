@@ -23,6 +23,7 @@ fn fact<'a>(answer: &'a Value, what: &str) -> &'a Value {
 #[test]
 fn an_agent_says_what_keeps_it_from_running_while_no_daemon_is_there() {
     let place = Place::sqlite();
+    place.make_store();
     place.agent("worker", "true", "schedule = \"0 10 * * *\"");
     place.agent("off", "true", "scale = 0");
     assert_eq!(says(&place, "off"), "off is disabled: its scale is 0");
@@ -41,6 +42,7 @@ fn an_agent_says_what_keeps_it_from_running_while_no_daemon_is_there() {
 #[test]
 fn a_broken_file_is_named_with_its_line() {
     let place = Place::sqlite();
+    place.make_store();
     place.agent("worker", "true", "");
     place.agent("other", "true", "");
     place.write("agents/worker/config.toml", "scael = 2\n");
@@ -198,6 +200,7 @@ fn a_tick_fired_was_skipped_or_was_never_due() {
 #[test]
 fn what_nobody_knows_has_the_nearest_name_and_exit_code_2() {
     let place = Place::sqlite();
+    place.make_store();
     place.agent("triage", "true", "");
     let ran = place.run(&["why", "traige"]).expect(2);
     assert!(ran.err.contains("did you mean triage?") && ran.err.contains("hint: "), "{ran:?}");

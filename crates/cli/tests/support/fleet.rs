@@ -201,6 +201,11 @@ impl Place {
         })
     }
 
+    /// Makes the store, as a daemon does. Commands that only look create none.
+    pub(crate) fn make_store(&self) {
+        self.recorded(async |_| Ok(()));
+    }
+
     fn recorded<T>(&self, read: impl AsyncFnOnce(&Coord) -> Result<T, Denied>) -> T {
         block_on(async {
             let coord = Coord::new(bell_locks::open::open_store(&self.url).await.unwrap());

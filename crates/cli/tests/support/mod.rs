@@ -15,6 +15,19 @@ use serde_json::Value;
 /// Long enough for a machine under any load: only a test that fails waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a test's own surroundings may have set.
+const OF_OTHERS: [&str; 9] = [
+    "BELL_STORE",
+    "BELL_PROJECT",
+    "BELL_GATEWAY",
+    "BELL_SESSION",
+    "BELL_LOCK_FENCE",
+    "BELL_LOG",
+    "USER",
+    "SUDO_UID",
+    "XDG_CONFIG_HOME",
+];
+
 /// A store and a home.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
@@ -89,7 +102,7 @@ impl Place {
 pub(crate) fn bare_command() -> Command {
     #[expect(clippy::disallowed_methods, reason = "tests run the real binary")]
     let mut command = Command::new(env!("CARGO_BIN_EXE_bell"));
-    for name in ["BELL_STORE", "BELL_SESSION", "BELL_LOCK_FENCE", "BELL_LOG", "USER"] {
+    for name in OF_OTHERS {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());

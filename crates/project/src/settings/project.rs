@@ -12,9 +12,9 @@ use super::{Length, OnStop, StoreUrl, WebhookSource, Zone};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProjectSettings {
-    /// Where everything is kept. Default: sqlite in `.bell/` of the project.
+    /// Where everything is kept. A relative path is below the project. Default: `sqlite:.bell/bell.db`.
     pub store: Option<StoreUrl>,
-    /// Where locks are kept. Default: the store.
+    /// Where locks are kept. A relative path is below the project. Default: the store.
     pub locks: Option<StoreUrl>,
     /// The time zone of schedules, for agents that name none.
     pub timezone: Zone,

@@ -18,6 +18,12 @@ impl StoreUrl {
         (is_scheme && (!rest.is_empty() || scheme == "memory")).then(|| Self(text.to_owned()))
     }
 
+    /// The same store by another URL, such as one with an absolute path.
+    #[must_use]
+    pub(crate) fn resolved(&self, resolve: impl FnOnce(&str) -> String) -> Self {
+        Self(resolve(&self.0))
+    }
+
     /// The whole URL, with its password: for opening the store.
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,0 +1,174 @@
+//! The one store of a project, whoever asks; and when there is none.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use bell_e2e::Redis;
+
+use crate::fixture::{Fixture, INSIDE, KEY};
+use crate::support::{bare_command, finish};
+
+#[test]
+fn a_lock_that_the_fleet_holds_elsewhere_is_refused() {
+    let server = Redis::start_with(&[]);
+    let url = format!("redis://127.0.0.1:{}", server.port());
+    for settings in [format!("store = \"{url}/0\""), format!("locks = \"{url}/1\"")] {
+        let fixture = Fixture::new();
+        fixture.project("fleet", &settings);
+        let info = fixture.json("fleet", &["store", "info"]);
+        assert!(info["chosen_by"] == "settings" || info["locks"].is_string(), "{info}");
+        fixture.run("fleet", &["lock", "acquire", KEY, "--session-file", "mine"]).expect(0);
+        assert_eq!(fixture.json("fleet", &["stat"])["locks"][0]["key"], KEY, "{settings}");
+        for from in INSIDE {
+            fixture.run(from, &["lock", "acquire", KEY, "--session-file", "/dev/shm/none"]).expect(1);
+        }
+        assert!(!fixture.path("fleet/.bell/bell.db").exists() || settings.starts_with("locks"));
+        fixture.run("fleet", &["lock", "release", KEY, "--session-file", "mine"]).expect(0);
+    }
+}
+
+#[test]
+fn settings_that_can_not_be_used_choose_no_store() {
+    let fixture = Fixture::new();
+    fixture.project("fleet", "stor = \"redis://127.0.0.1:1\"\n");
+    let before = fixture.everything();
+    for arguments in
+        [&["lock", "acquire", KEY][..], &["lock", "list"], &["stat"], &["run", "worker"], &["store", "info"]]
+    {
+        let ran = fixture.run("fleet", arguments).expect(4);
+        assert!(ran.err.contains("config.toml:1:1"), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(fixture.everything(), before);
+}
+
+#[test]
+fn a_relative_path_means_the_same_store_in_every_folder_and_process() {
+    for (setting, file) in [
+        ("sqlite:.bell/own.db", ".bell/own.db"),
+        ("sqlite:data/own.db", "data/own.db"),
+        ("file:store", "store"),
+    ] {
+        let fixture = Fixture::new();
+        fixture.project("fleet", &format!("store = \"{setting}\"\n"));
+        let daemon = fixture.up("fleet/src/deep", &[]);
+        let ran = fixture.json("fleet/agents", &["run", "worker", "--wait"]);
+        assert_eq!(ran["fate"]["end"]["end"], "completed", "{setting}: {ran}");
+        fixture.run("fleet/agents", &["lock", "acquire", KEY, "--session-file", "mine"]).expect(0);
+        fixture.run("fleet", &["lock", "acquire", KEY, "--session-file", "other"]).expect(1);
+        fixture.run("fleet", &["stop"]).expect(0);
+        daemon.end().expect(0);
+        let scheme = setting.split(':').next().unwrap();
+        assert_eq!(
+            fixture.json("fleet/src", &["store", "info"])["store"],
+            format!("{scheme}:{}", fixture.path(&format!("fleet/{file}")).display())
+        );
+        assert!(fixture.path(&format!("fleet/{file}")).exists());
+        for strange in ["/.bell", "/data", "/store"] {
+            assert!(!Path::new(strange).join("own.db").exists(), "{strange}");
+        }
+    }
+}
+
+#[test]
+fn a_relative_path_in_the_environment_is_below_the_project() {
+    let fixture = Fixture::new();
+    for from in INSIDE {
+        let mut command = fixture.command(from, &["--json", "store", "info"]);
+        command.env("BELL_STORE", "sqlite:x.db");
+        let info = finish(command).expect(0).json();
+        assert_eq!(info["store"], format!("sqlite:{}", fixture.path("fleet/x.db").display()), "{from}");
+        assert_eq!(info["chosen_by"], "environment");
+    }
+    let given = fixture.json("fleet/agents", &["store", "info", "--store", "sqlite:x.db"]);
+    assert_eq!(given["store"], format!("sqlite:{}", fixture.path("fleet/agents/x.db").display()));
+    assert_eq!(given["chosen_by"], "flag");
+}
+
+#[test]
+fn a_named_store_that_is_missing_is_an_error_for_those_who_look() {
+    let fixture = Fixture::new();
+    let before = fixture.everything();
+    for arguments in [&["lock", "list"][..], &["lock", "show", KEY], &["stat"], &["runs"]] {
+        for url in ["sqlite:none.db", "file:none"] {
+            let ran = fixture.run("fleet", &[arguments, &["--store", url]].concat()).expect(2);
+            assert!(ran.err.contains("could not find a store at"), "{arguments:?}: {ran:?}");
+        }
+    }
+    assert_eq!(fixture.everything(), before);
+}
+
+#[test]
+fn a_store_that_is_created_by_default_is_said_once_on_stderr() {
+    let fixture = Fixture::new();
+    let ran = fixture.run("fleet/agents", &["--json", "lock", "acquire", "job:a"]).expect(0);
+    assert!(
+        ran.err.contains("created the store sqlite:") && ran.err.contains("for the project in"),
+        "{ran:?}"
+    );
+    assert_eq!(fixture.run("fleet", &["--json", "lock", "acquire", "job:b"]).expect(0).err, "");
+    let ran = fixture.run("parent", &["lock", "acquire", "job:a"]).expect(0);
+    assert!(ran.err.contains("the default of this user: there is no project here"), "{ran:?}");
+    assert!(fixture.path("state/bell/bell.db").exists());
+    assert_eq!(fixture.json("parent", &["store", "info"])["chosen_by"], "user");
+}
+
+#[test]
+fn a_state_folder_that_can_not_be_used_is_an_error_and_not_a_way_to_another_store() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path("outer/.bell")).unwrap();
+    fixture.project("outer/inner", "");
+    let state = fixture.path("outer/inner/.bell");
+    fs::write(&state, "").unwrap();
+    fixture.run("outer/inner", &["lock", "acquire", KEY]).expect(3);
+    fs::remove_file(&state).unwrap();
+    symlink("/dev/null", &state).unwrap();
+    fixture.run("outer/inner", &["lock", "acquire", KEY]).expect(3);
+    fs::remove_file(&state).unwrap();
+    symlink("nowhere", &state).unwrap();
+    fixture.run("outer/inner", &["stat"]).expect(3);
+    fs::remove_file(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    fs::write(state.join("bell.db"), "no database, but a file of another program").unwrap();
+    let ran = fixture.run("outer/inner", &["lock", "acquire", KEY]);
+    assert!(ran.code != 0, "{ran:?}");
+    assert!(!fixture.path("outer/.bell/bell.db").exists() && !fixture.path("state").exists());
+}
+
+#[test]
+fn a_state_folder_that_is_masked_by_a_mount_gets_no_store_of_its_own() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("fleet/.bell")).unwrap();
+    fs::create_dir(fixture.path("empty")).unwrap();
+    for (mount, settings) in [
+        ("mount -t tmpfs -o mode=700 none fleet/.bell", ""),
+        ("mount --bind empty fleet/.bell", ""),
+        ("mount --bind empty fleet/.bell", "store = \"sqlite:.bell/own.db\"\n"),
+    ] {
+        fs::write(fixture.path("fleet/config.toml"), settings).unwrap();
+        masked(&fixture, mount);
+    }
+}
+
+fn masked(fixture: &Fixture, mount: &str) {
+    let script = format!("{mount} && \"$0\" --project fleet lock acquire job:x");
+    #[expect(clippy::disallowed_methods, reason = "a mount namespace of its own")]
+    let mut masked = Command::new("unshare");
+    masked.args(["--mount", "sh", "-c", &script]).arg(bare_command().get_program());
+    masked.current_dir(fixture.path(".")).env("HOME", fixture.path("home")).env_remove("BELL_STORE");
+    let ran = finish(masked);
+    assert!(ran.code == 3 && ran.err.contains("is masked here"), "{ran:?}");
+}
+
+#[test]
+fn while_a_daemon_runs_on_another_store_the_default_one_is_not_created() {
+    let fixture = Fixture::new();
+    let daemon = fixture.up("fleet", &["--store", &fixture.place.url]);
+    let ran = fixture.run("fleet", &["lock", "acquire", KEY]).expect(5);
+    assert!(ran.err.contains("a daemon runs the project") && ran.err.contains("--store"), "{ran:?}");
+    assert!(!fixture.path("fleet/.bell/bell.db").exists());
+    fixture.run("fleet", &["lock", "acquire", KEY, "--store", &fixture.place.url]).expect(0);
+    fixture.run("fleet", &["stop"]).expect(0);
+    daemon.end().expect(0);
+}
