@@ -68,7 +68,8 @@ fn of_store(error: &Error) -> Outcome {
         | Kind::Full
         | Kind::Corrupt
         | Kind::TooNew
-        | Kind::Rewound => Outcome::Unavailable,
+        | Kind::Rewound
+        | Kind::Replaced => Outcome::Unavailable,
     }
 }
 
