@@ -1,6 +1,7 @@
 //! `bell doctor`: what this store can lose, what this machine lacks for a project, and what to change.
 
 mod gateway;
+mod history;
 mod judge;
 mod machine;
 
@@ -69,7 +70,15 @@ fn project(args: &DoctorArgs) -> Result<Option<Project>, Refusal> {
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {
     let looking = async {
         let opened = scene.open_any().await?;
-        Ok::<_, Refusal>((doctor::look(opened.coord.store()).await, opened.name))
+        let store = opened.coord.store();
+        // First: what is tried on the store takes revisions.
+        let behind = match project {
+            Some(project) => history::look(store, &Place::of(project.folder.path()), scene.url()).await,
+            None => None,
+        };
+        let mut checkup = doctor::look(store).await;
+        checkup.findings.extend(behind);
+        Ok::<_, Refusal>((checkup, opened.name))
     };
     let (mut checkup, name) = tokio::select! {
         looked = looking => looked?,

@@ -22,6 +22,7 @@ use crate::control::{Control, agent_name};
 use crate::limits::caps;
 use crate::nodes;
 use crate::refused::Refused;
+use crate::store_history::StoreHistory;
 
 /// The next fires that are told of each agent.
 const NEXT: usize = 5;
@@ -59,7 +60,7 @@ impl Control {
             waiting: agents.iter().map(|agent| agent.waiting).sum(),
             paused: standing.pool.paused.map(|pause| pause.reason),
             broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
-            attention: broken_files(&loaded),
+            attention: self.attention(&loaded),
             agents,
             locks,
             more_locks,
@@ -89,6 +90,13 @@ impl Control {
         let agent = find(&loaded, name)?;
         let agent = self.agent_shown(&loaded, agent, &self.standing().await?).await?;
         Ok(AgentAnswer { outcome: Outcome::Listed, agent })
+    }
+
+    /// The store first: nothing else matters as much.
+    fn attention(&self, loaded: &Loaded) -> Vec<Attention> {
+        let history = self.store.as_ref().map(|store| StoreHistory::load(&self.place, store));
+        let of_store = history.and_then(|history| history.attention(&self.place));
+        of_store.into_iter().chain(broken_files(loaded)).take(ATTENTION).collect()
     }
 
     async fn standing(&self) -> Result<Standing, Refused> {

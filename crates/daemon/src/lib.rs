@@ -17,6 +17,7 @@
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
 //! | [`chores`] | what must happen now and then |
+//! | `store_watch` | whether the store is still the one that it was |
 //! | [`supervisor`] | what the process beside each run does with the store |
 //! | `counter` | the socket on which a run's agent talks to its supervisor |
 //! | `traces` | traces from a trigger to the exit of its agent |
@@ -36,6 +37,7 @@ mod server;
 pub mod site;
 pub mod start_error;
 mod start_pace;
+mod store_watch;
 pub mod supervisor;
 pub mod tallies;
 pub mod timer;

@@ -68,6 +68,10 @@ pub struct Attention {
 pub enum AttentionKind {
     /// A file of the project has an error. A running daemon keeps the last good version; an agent without one does not run.
     BrokenFile,
+    /// The files of the store were removed or replaced under the daemon, which refuses everything until it is started again.
+    StoreReplaced,
+    /// The store answers with a lower revision than it had: it was set back to an older copy. Commits are refused.
+    StoreWentBack,
 }
 
 /// How an agent stands.
