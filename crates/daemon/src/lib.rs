@@ -10,6 +10,7 @@
 //! | [`files`] | how many files it may have open |
 //! | `server` | the port and the socket of the daemon |
 //! | [`timer`] | ticks of schedules |
+//! | `wall_watch` | whether the wall clock was set |
 //! | [`claiming`] | asking for work and starting it |
 //! | [`start_error`] | why a run could not be started, and what becomes of it |
 //! | `start_pace` | claiming slower while nothing can be started |
@@ -42,5 +43,6 @@ pub mod supervisor;
 pub mod tallies;
 pub mod timer;
 mod traces;
+mod wall_watch;
 mod watching;
 mod wishes;
