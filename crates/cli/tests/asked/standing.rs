@@ -78,3 +78,19 @@ fn with_json_each_event_is_one_object() {
     let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(names, ["stopping", "stopped"]);
 }
+
+#[test]
+fn a_run_whose_lock_an_operator_broke_ends_with_who_broke_it_and_why() {
+    let place = Place::sqlite();
+    place.agent("worker", WAIT, "locks = [\"deploy://api\"]");
+    let daemon = place.up();
+    place.ask("worker");
+    eventually("it runs", || place.lines("up").len() == 1);
+    place.run(&["lock", "break", "deploy://api", "--reason", "it hangs", "--yes"]).expect(0);
+    eventually("it ended", || place.ends().contains(&"broken".to_owned()));
+    let run = place.runs().into_iter().find(|run| run["end"]["end"] == "broken").unwrap();
+    let reason = run["end"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("uid ") && reason.ends_with("broke deploy://api: it hangs"), "{reason}");
+    fs::write(place.path("go"), "").unwrap();
+    daemon.stop();
+}
