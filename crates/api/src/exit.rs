@@ -20,9 +20,11 @@ pub const LOST: u8 = 7;
 pub const TIMED_OUT: u8 = 8;
 /// The command line can't be understood.
 pub const USAGE: u8 = 9;
+/// The caller has used up what one caller may have.
+pub const LIMIT: u8 = 10;
 
 /// Every exit code with what it means, in order.
-pub const TABLE: [(u8, &str); 10] = [
+pub const TABLE: [(u8, &str); 11] = [
     (OK, "ok"),
     (CONFLICT, "conflict: busy, deadlock, or held by another session"),
     (NOT_FOUND, "not found"),
@@ -33,6 +35,7 @@ pub const TABLE: [(u8, &str); 10] = [
     (LOST, "lost: the lease is over, or a newer holder has written"),
     (TIMED_OUT, "the wait timed out"),
     (USAGE, "usage: the command line can't be understood"),
+    (LIMIT, "limit: the caller has as much as one caller may have"),
 ];
 
 /// The table in Markdown, for the reference.
@@ -49,8 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_are_the_numbers_from_0_to_9_in_order() {
-        assert_eq!(TABLE.map(|(code, _)| code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    fn the_codes_are_the_numbers_from_0_to_10_in_order() {
+        assert_eq!(TABLE.map(|(code, _)| code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 
     #[test]

@@ -80,6 +80,9 @@ outcomes! {
         "Stop the work at once and write nothing more; acquire the lock again before starting over.";
     /// The request breaks a rule; sent again it will be refused again.
     Invalid "invalid", 400, BAD_REQUEST, Error, "Correct the request as the message says.";
+    /// The caller has as much as one caller may have: locks, sessions, waits, calls or streams. Others are not affected.
+    Limit "limit", 429, LIMIT, Error,
+        "Give back some of what the message names, or wait as long as Retry-After says; then try again.";
     /// The store can't be reached or answers late. Nothing was granted.
     Unavailable "unavailable", 503, UNAVAILABLE, Error,
         "Do not start the work; try again shortly, and look at the store with bell store info if it stays so.";

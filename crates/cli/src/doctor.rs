@@ -1,10 +1,12 @@
 //! `bell doctor`: what this store can lose, what this machine lacks for a project, and what to change.
 
 mod gateway;
+mod history;
 mod judge;
 mod machine;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bell_api::exit;
@@ -77,11 +79,12 @@ fn project(reach: &Reach) -> Result<Option<Project>, Refusal> {
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {
     let (store, mut findings) = if scene.exists().await? {
         tokio::select! {
-            looked = look_at(scene) => looked?,
+            looked = look_at(scene, project) => looked?,
             never = talk_when_slow(&scene.say) => match never {},
         }
     } else {
-        (None, vec![no_store(scene)])
+        let findings = known(None, scene, project).await.unwrap_or_else(|| no_store(scene));
+        (None, vec![findings])
     };
     if let Some(project) = project {
         let clock = store.as_ref().and_then(|store| store.seen.clock);
@@ -110,10 +113,23 @@ async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal
     })
 }
 
-async fn look_at(scene: &Scene) -> Result<(Option<Store>, Vec<Finding>), Refusal> {
+async fn look_at(scene: &Scene, project: Option<&Project>) -> Result<(Option<Store>, Vec<Finding>), Refusal> {
     let opened = scene.open_existing().await?;
-    let Checkup { info, seen, findings } = doctor::look(opened.coord.store()).await;
+    // First: what is tried on the store takes revisions.
+    let known = known(Some(opened.coord.store()), scene, project).await;
+    let Checkup { info, seen, mut findings } = doctor::look(opened.coord.store()).await;
+    findings.extend(known);
     Ok((Some(Store { name: opened.name, info, seen }), findings))
+}
+
+/// What the project's daemon knows of the store.
+async fn known(
+    store: Option<&Arc<dyn bell_store::Store>>,
+    scene: &Scene,
+    project: Option<&Project>,
+) -> Option<Finding> {
+    let project = project?;
+    history::look(store, &Place::of(project.folder.path()), scene.url()).await
 }
 
 /// Looking creates no store.

@@ -36,7 +36,7 @@ pub fn refused(denied: &Denied, key: Option<&Key>) -> LockAnswer {
                 hint = error.advice();
             }
         }
-        Denied::Lost(_) | Denied::Invalid(_) | Denied::Unauthorized => {}
+        Denied::Lost(_) | Denied::Invalid(_) | Denied::Limit(_) | Denied::Unauthorized => {}
     }
     answer.hint = Some(hint.to_owned());
     answer.message = Some(message);
@@ -52,6 +52,7 @@ fn outcome(denied: &Denied) -> Outcome {
         Denied::NotHeld => Outcome::NotHeld,
         Denied::Lost(_) => Outcome::Lost,
         Denied::Invalid(_) => Outcome::Invalid,
+        Denied::Limit(_) => Outcome::Limit,
         Denied::Unavailable(error) => of_store(error),
         Denied::Unauthorized => Outcome::Unauthorized,
     }
@@ -68,7 +69,8 @@ fn of_store(error: &Error) -> Outcome {
         | Kind::Full
         | Kind::Corrupt
         | Kind::TooNew
-        | Kind::Rewound => Outcome::Unavailable,
+        | Kind::Rewound
+        | Kind::Replaced => Outcome::Unavailable,
     }
 }
 

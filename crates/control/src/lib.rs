@@ -20,6 +20,7 @@
 //! | [`refused`] | why not |
 //! | [`answer`] | what the library says, as an answer |
 //! | [`place`] | where a project keeps what is Bellwether's |
+//! | [`store_history`] | how far the store had come, and what is wrong with it |
 //! | [`nodes`] | which daemons are there |
 //! | [`limits`] | what an agent's settings mean for its queue and its runs |
 
@@ -40,6 +41,7 @@ pub mod refused;
 pub mod runs;
 mod status;
 mod steer;
+pub mod store_history;
 pub mod who;
 
 pub use control::Control;

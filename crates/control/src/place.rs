@@ -126,21 +126,47 @@ impl Place {
         self.root.join("tally.sock")
     }
 
+    /// What the daemon has seen of its store (see [`crate::store_history`]).
+    pub fn store_history(&self) -> PathBuf {
+        self.root.join("store.json")
+    }
+
     /// Writes a file for this user only. Whoever reads it at this moment finds the old one or the new one.
     ///
     /// # Errors
     /// If it can't be written.
     pub fn write_private(&self, path: &Path, text: &[u8]) -> io::Result<()> {
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let fresh = self.root.join(format!(".{}", name.to_string_lossy()));
+        self.write_fresh(path, text)?.sync_all()?;
+        self.rename_fresh(path)
+    }
+
+    /// The same for a file that may be lost with the power: no disk is waited for.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn write_unsynced(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        self.write_fresh(path, text)?;
+        self.rename_fresh(path)
+    }
+
+    fn write_fresh(&self, path: &Path, text: &[u8]) -> io::Result<File> {
+        let fresh = self.fresh(path)?;
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&fresh)?;
         file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(fresh, path)
+        Ok(file)
+    }
+
+    fn rename_fresh(&self, path: &Path) -> io::Result<()> {
+        fs::rename(self.fresh(path)?, path)
+    }
+
+    fn fresh(&self, path: &Path) -> io::Result<PathBuf> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.root.join(format!(".{}", name.to_string_lossy())))
     }
 
     /// The folder of commands that agents find first in their `PATH`.

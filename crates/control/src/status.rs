@@ -10,6 +10,7 @@ use bell_api::control::status::{
 use bell_api::outcome::Outcome;
 use bell_coord::work::wall_now;
 use bell_core::inspect::LockState;
+use bell_core::work::agent::AgentName;
 use bell_core::work::line::{Pool, Slot};
 use bell_core::work::run::RunId;
 use bell_project::agent::Agent;
@@ -22,6 +23,7 @@ use crate::control::{Control, agent_name};
 use crate::limits::caps;
 use crate::nodes;
 use crate::refused::Refused;
+use crate::store_history::StoreHistory;
 
 /// The next fires that are told of each agent.
 const NEXT: usize = 5;
@@ -49,6 +51,8 @@ impl Control {
         for agent in wanted(&loaded, query.agent.as_deref())? {
             agents.push(self.agent_status(&loaded, agent, &standing).await?);
         }
+        let orphaned = if query.agent.is_none() { self.orphaned(&loaded).await? } else { Vec::new() };
+        let of_orphaned: u32 = orphaned.iter().map(|(_, waiting)| waiting).sum();
         let (locks, more_locks) = self.held(query.agent.as_deref()).await?;
         Ok(StatusAnswer {
             outcome: Outcome::Listed,
@@ -56,10 +60,10 @@ impl Control {
             running: standing.living.len(),
             lost: standing.lost,
             scale: loaded.settings.scale,
-            waiting: agents.iter().map(|agent| agent.waiting).sum(),
+            waiting: agents.iter().map(|agent| agent.waiting).sum::<u32>() + of_orphaned,
             paused: standing.pool.paused.map(|pause| pause.reason),
             broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
-            attention: broken_files(&loaded),
+            attention: self.attention(&loaded, &orphaned),
             agents,
             locks,
             more_locks,
@@ -89,6 +93,25 @@ impl Control {
         let agent = find(&loaded, name)?;
         let agent = self.agent_shown(&loaded, agent, &self.standing().await?).await?;
         Ok(AgentAnswer { outcome: Outcome::Listed, agent })
+    }
+
+    /// The store first: nothing else matters as much.
+    fn attention(&self, loaded: &Loaded, orphaned: &[(AgentName, u32)]) -> Vec<Attention> {
+        let history = self.store.as_ref().map(|store| StoreHistory::load(&self.place, store));
+        let of_store = history.and_then(|history| history.attention(&self.place));
+        of_store
+            .into_iter()
+            .chain(broken_files(loaded))
+            .chain(orphaned.iter().map(without_agent))
+            .take(ATTENTION)
+            .collect()
+    }
+
+    /// Agents that the project lacks and whose jobs wait, with how many.
+    async fn orphaned(&self, loaded: &Loaded) -> Result<Vec<(AgentName, u32)>, Refused> {
+        let lines = self.coord.lines().await?.into_iter();
+        let lacking = lines.filter(|(agent, line)| line.waiting > 0 && !loaded.agents.contains_key(agent));
+        Ok(lacking.map(|(agent, line)| (agent, line.waiting)).collect())
     }
 
     async fn standing(&self) -> Result<Standing, Refused> {
@@ -162,6 +185,16 @@ impl Control {
         };
         let shown = listing.locks.iter().filter(|state| !state.key.is_reserved() && is_its(state));
         Ok((shown.map(lock_status).collect(), listing.next.is_some()))
+    }
+}
+
+fn without_agent((agent, waiting): &(AgentName, u32)) -> Attention {
+    let jobs = if *waiting == 1 { "1 job waits".to_owned() } else { format!("{waiting} jobs wait") };
+    Attention {
+        kind: AttentionKind::JobsWithoutAgent,
+        subject: agent.to_string(),
+        message: format!("{jobs} for an agent that the project does not have"),
+        hint: Some("Put the agent's folder back, or mend its files; its jobs run then.".to_owned()),
     }
 }
 

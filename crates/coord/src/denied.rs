@@ -27,6 +27,9 @@ pub enum Denied {
     /// The request itself is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// The caller has as much as one caller may have.
+    #[error("{0}")]
+    Limit(String),
     /// The store can't be reached, answers late, or refuses. What was asked may have happened if
     /// [`bell_store::Kind::Unknown`]; repeated with the same request id it has one outcome.
     #[error("the store is unavailable: could not {0}")]

@@ -37,6 +37,13 @@ fn request_of(name: Uuid) -> RequestId {
     RequestId::from(&*name.simple().encode_lower(&mut Uuid::encode_buffer()))
 }
 
+/// A number from 0 up to 1, to scatter what would come together.
+pub(crate) fn fraction() -> f64 {
+    const STEPS: u16 = 1_000;
+    let drawn = uuid().as_u128() % u128::from(STEPS);
+    f64::from(u16::try_from(drawn).unwrap_or(0)) / f64::from(STEPS)
+}
+
 /// A secret.
 pub(crate) fn secret() -> Result<Secret, Denied> {
     let mut bytes = [0; 32];

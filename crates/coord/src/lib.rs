@@ -13,6 +13,7 @@
 //! | [`keys`] | API keys: who may look at a fleet, and steer it |
 //! | [`logins`] | what a browser shows instead of a key |
 //! | `load`, `transact` | the loop: load, decide, commit, again |
+//! | `backoff` | pauses between tries at a store that does not say what became of a commit |
 //! | `demand` | what a decision asks of the store |
 //! | `turns` | who is to join a long queue next |
 //! | [`session`] | a session as its owner has it |
@@ -29,6 +30,7 @@
 //! | [`denied`] | the ways to be refused |
 
 pub mod audit;
+mod backoff;
 mod clock;
 mod demand;
 pub mod denied;

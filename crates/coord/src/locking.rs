@@ -466,7 +466,7 @@ impl Coord {
         // the key from whoever got it by that very break.
         let is_meant = |found: &PublicHolder| holders.iter().any(|shown| shown.fence == found.fence);
         let decide = |view: &View| {
-            let (found, changes) = end::break_lock(view, key, reason)?;
+            let (found, changes) = end::break_lock(view, key, reason, by)?;
             let is_there = found.iter().any(is_meant);
             Ok((is_there, if is_there { changes } else { Changes::default() }))
         };

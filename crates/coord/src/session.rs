@@ -179,6 +179,13 @@ impl Session {
         news.revoked.iter().rev().find(is_meant).map(|one| one.reason.clone())
     }
 
+    /// Who broke the lease with this fence, as far as it is known here.
+    pub fn broken_by(&self, key: &Key, fence: Fence) -> Option<String> {
+        let news = self.inner.news.look();
+        let is_meant = |one: &&Revoked| one.key == *key && one.fence == fence;
+        news.revoked.iter().find(is_meant).and_then(|one| one.by.clone())
+    }
+
     /// Lets a lease wait for being broken.
     pub fn revocations(&self) -> Revocations {
         Revocations(Arc::clone(&self.inner.news))
@@ -460,7 +467,7 @@ mod tests {
     use super::*;
 
     fn broken(key: &str, reason: &str) -> Revoked {
-        Revoked { key: Key::parse(key).unwrap(), fence: Fence(7), reason: reason.to_owned() }
+        Revoked { key: Key::parse(key).unwrap(), fence: Fence(7), reason: reason.to_owned(), by: None }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bell_store::{Committed, Error, Kind, Name, Outcome, Txn};
 
 use crate::Coord;
 use crate::audit;
+use crate::backoff::{self, InDoubt, Next};
 use crate::demand;
 use crate::denied::Denied;
 use crate::load::Loaded;
@@ -65,7 +66,7 @@ impl Coord {
         mut loaded: Loaded,
         decide: impl Fn(&View) -> Decided<(A, Changes)>,
     ) -> Result<Done<A>, Denied> {
-        let mut in_doubt = false;
+        let mut doubt = InDoubt::default();
         let mut late = 0;
         let begun = boottime();
         for tries in 0..MAX_TRIES {
@@ -79,6 +80,7 @@ impl Coord {
                     continue;
                 }
                 let sent = loaded.sent;
+                let in_doubt = doubt.is_any();
                 return Ok(Done { answer, committed: None, loaded, sent, partial: false, in_doubt });
             }
             let sent = boottime();
@@ -91,6 +93,7 @@ impl Coord {
                     drop(turn);
                     let unfinished = apply(&mut loaded.view, changes, committed);
                     self.serve_unfinished(unfinished).await;
+                    let in_doubt = doubt.is_any();
                     return Ok(Done { answer, committed: Some(committed), loaded, sent, partial, in_doubt });
                 }
                 Ok(Outcome::Conflict(now)) => {
@@ -104,7 +107,8 @@ impl Coord {
                 }
                 // It may have happened: every decision recognises its own traces, so look and decide again.
                 Err(error) if error.kind() == Kind::Unknown => {
-                    in_doubt = true;
+                    let Next::After(pause) = doubt.next() else { return Err(error.into()) };
+                    Box::pin(backoff::wait(pause)).await;
                     Box::pin(self.reload(&mut loaded)).await.map_err(|_| error)?;
                 }
                 Err(error) => return Err(error.into()),

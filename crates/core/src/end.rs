@@ -133,13 +133,14 @@ pub fn fade(view: &View, id: &SessionId, held: &[Key]) -> Decided<(Faded, Change
 ///
 /// # Errors
 /// What it has not seen yet.
-pub fn break_lock(view: &View, key: &Key, reason: &str) -> Decided<(Vec<PublicHolder>, Changes)> {
+pub fn break_lock(view: &View, key: &Key, reason: &str, by: &str) -> Decided<(Vec<PublicHolder>, Changes)> {
     let mut draft = Draft::new(view);
     let holders = draft.public_holders(key)?;
     for holder in &holders {
         if let Some(mut session) = draft.session(&holder.session)?.cloned() {
             let fence = holder.fence.unwrap_or(Fence(0));
-            session.revoked.push(Revoked { key: key.clone(), fence, reason: reason.to_owned() });
+            let (reason, by) = (reason.to_owned(), Some(by.to_owned()));
+            session.revoked.push(Revoked { key: key.clone(), fence, reason, by });
             draft.set_session(&holder.session, Some(session));
         }
     }

@@ -222,4 +222,7 @@ pub struct Revoked {
     pub fence: Fence,
     /// The operator's words.
     pub reason: String,
+    /// Who the operator is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }

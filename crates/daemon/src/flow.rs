@@ -38,6 +38,7 @@ use crate::chores::keep_house;
 use crate::claiming::keep_claiming;
 use crate::server::Gate;
 use crate::site::{LockStore, Metrics, Site};
+use crate::store_watch;
 use crate::tallies;
 use crate::timer::keep_time;
 use crate::watching::Runs;
@@ -169,6 +170,7 @@ impl Daemon {
         let named = options.store.as_ref().map(|url| ChosenStore { url: url.clone(), origin: Origin::Flag });
         let store_url = stores::resolve(named.as_ref(), &loaded.settings, folder.path()).work.url;
         let store = Metered::new(bell_locks::open::open_store(&store_url).await?);
+        let history = store_watch::check(&store, &place, &store_url).await.map_err(Denied::from)?;
         let metrics = Metrics::new(store.metrics());
         let coord = Coord::new(Arc::new(store));
         let node = node_name();
@@ -186,7 +188,9 @@ impl Daemon {
         let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));
         let gate =
             Gate::open(&site, Arc::clone(&wishes), presence.subscribe(), options.port.as_ref()).await?;
-        Ok(Self::begin(site, presence, gate, wishes, watching, occupied).await)
+        let mut daemon = Self::begin(site, presence, gate, wishes, watching, occupied).await;
+        daemon.sources.spawn(store_watch::keep_watch(Arc::clone(&daemon.site), history));
+        Ok(daemon)
     }
 
     async fn begin(
@@ -270,6 +274,7 @@ impl Daemon {
         self.gate.close().await;
         self.leaving.cancel();
         while self.presence.join_next().await.is_some() {}
+        store_watch::note_end(&self.site).await;
         Ok(Stopped { cleared: cleared?, interrupted })
     }
 

@@ -10,6 +10,7 @@
 //! | [`files`] | how many files it may have open |
 //! | `server` | the port and the socket of the daemon |
 //! | [`timer`] | ticks of schedules |
+//! | `wall_watch` | whether the wall clock was set |
 //! | [`claiming`] | asking for work and starting it |
 //! | [`start_error`] | why a run could not be started, and what becomes of it |
 //! | `start_pace` | claiming slower while nothing can be started |
@@ -17,6 +18,7 @@
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
 //! | [`chores`] | what must happen now and then |
+//! | `store_watch` | whether the store is still the one that it was |
 //! | [`supervisor`] | what the process beside each run does with the store |
 //! | `counter` | the socket on which a run's agent talks to its supervisor |
 //! | `traces` | traces from a trigger to the exit of its agent |
@@ -37,9 +39,11 @@ mod server;
 pub mod site;
 pub mod start_error;
 mod start_pace;
+mod store_watch;
 pub mod supervisor;
 pub mod tallies;
 pub mod timer;
 mod traces;
+mod wall_watch;
 mod watching;
 mod wishes;

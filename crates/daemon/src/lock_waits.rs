@@ -189,7 +189,7 @@ impl LockWaits {
             None => {
                 let session = self.site.coord.open_waiting(&agent.name, &self.site.node).await?;
                 let holder = match &self.site.lock_store {
-                    Some(locks) => locks.open_session(session.who().clone(), Some(SESSION_TTL)).await?,
+                    Some(locks) => locks.coord.open_session(session.who().clone(), Some(SESSION_TTL)).await?,
                     None => session.clone(),
                 };
                 (session, holder, RequestId::from(id.as_str()))
@@ -220,13 +220,8 @@ impl LockWaits {
         let left = if policy == OnBusy::Skip { Duration::ZERO } else { left };
         let call = self.call(id, job).await?;
         let ask = Ask::all(declared.keys.clone()).ttl(declared.ttl).wait(left).request(request).called(call);
-        let waiter = Waiter {
-            work: self.site.coord.clone(),
-            locks: self.site.lock_store.clone().unwrap_or_else(|| self.site.coord.clone()),
-            session,
-            holder,
-            ask,
-        };
+        let waiter =
+            Waiter { work: self.site.coord.clone(), locks: self.site.locks().clone(), session, holder, ask };
         tracing::info!(agent = %agent.name, job = %id, "waits for its locks");
         let (job, stop, ended) = (id.clone(), wait.stop.clone(), self.ended.0.clone());
         self.waits.insert(id.clone(), wait);
@@ -319,8 +314,7 @@ impl LockWaits {
         keys: &[Key],
     ) -> Result<(), Denied> {
         let Some(call) = self.call(id, job).await? else { return Ok(()) };
-        let locks = self.site.lock_store.as_ref().unwrap_or(&self.site.coord);
-        if let Some(cycle) = locks.would_deadlock(keys, &call).await? {
+        if let Some(cycle) = self.site.locks().would_deadlock(keys, &call).await? {
             let reason = Denied::Deadlock(cycle).to_string();
             tracing::warn!(agent = %agent.name, job = %id, reason, "does not get its locks");
             self.site.coord.refuse_locks(id, None, &reason, Refusal::DeadLetter).await?;
@@ -404,7 +398,7 @@ impl LockWaits {
     async fn end_sessions(&self, wait: &Wait) {
         let ended = async {
             if let Some(locks) = &self.site.lock_store {
-                locks.end(&wait.holder).await?;
+                locks.coord.end(&wait.holder).await?;
             }
             self.site.coord.end(&wait.session).await
         };
@@ -418,7 +412,7 @@ impl LockWaits {
         let saved: Saved = serde_json::from_slice(&fs::read(self.file(id)).ok()?).ok()?;
         let (session, _) = self.site.coord.find_session(&Token::parse(&saved.token)?).await.ok()?;
         let holder = match &self.site.lock_store {
-            Some(locks) => locks.find_session(&Token::parse(&saved.holder)?).await.ok()?.0,
+            Some(locks) => locks.coord.find_session(&Token::parse(&saved.holder)?).await.ok()?.0,
             None => session.clone(),
         };
         Some((session, holder, RequestId::from(saved.request.as_str())))

@@ -295,7 +295,7 @@ impl Hooks for Keeper {
         let end = tokio::select! {
             () = session.over() => End::Lost,
             () = open.holder.over() => End::Lost,
-            () = any_lost(&open.held) => End::Lost,
+            (held, loss) = any_lost(&open.held) => lost_lock(&open.holder, held, &loss),
             end = told_to_end(&work, &warrant.run) => end,
             code = open.counter.desk().exit_wanted() => by_its_own_wish(code),
         };
@@ -353,22 +353,30 @@ fn by_its_own_wish(code: u8) -> End {
     if code == 0 { End::Completed } else { End::Failed { code: i32::from(code) } }
 }
 
+/// The end of a run that has lost a lock which it must have.
+fn lost_lock(holder: &Session, held: &Held, loss: &Loss) -> End {
+    let Loss::Broken(reason) = loss else { return End::Lost };
+    let by = holder.broken_by(held.key(), held.fence()).unwrap_or_else(|| "an operator".to_owned());
+    End::Broken { reason: format!("{by} broke {}: {reason}", held.key()) }
+}
+
 /// Returns when a lock that the run must have is lost. One that the agent itself gave back is not.
-async fn any_lost(held: &[Held]) {
-    let mut losses: Vec<_> = held.iter().map(|held| Box::pin(held.lost())).collect();
+async fn any_lost(held: &[Held]) -> (&Held, Loss) {
+    let mut losses: Vec<_> =
+        held.iter().map(|held| Box::pin(async move { (held, held.lost().await) })).collect();
     poll_fn(|context| {
         let mut lost = Poll::Pending;
         losses.retain_mut(|loss| match loss.as_mut().poll(context) {
-            Poll::Ready(Loss::NotHolder(_)) => false,
-            Poll::Ready(_) => {
-                lost = Poll::Ready(());
+            Poll::Ready((_, Loss::NotHolder(_))) => false,
+            Poll::Ready(found) => {
+                lost = Poll::Ready(found);
                 false
             }
             Poll::Pending => true,
         });
         lost
     })
-    .await;
+    .await
 }
 
 /// Returns when somebody wants the run to end. A store that can't be watched for a while is asked again: the session

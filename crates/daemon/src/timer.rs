@@ -14,14 +14,16 @@ use bell_coord::work::wall_now;
 use bell_core::work::Wall;
 use bell_core::work::accept::Offer;
 use bell_core::work::agent::AgentName;
-use bell_core::work::fire::{Fire, Fired, Overlap, Tick, Verdict};
+use bell_core::work::fire::{Fire, Fired, Overlap, SET_AHEAD_OVER, Tick, Verdict};
 use bell_core::work::job::{JobSpec, Trigger};
 use bell_project::agent::Agent;
-use bell_project::cron::{Schedule, due};
+use bell_project::cron::{Reason, Schedule, due};
 use bell_project::settings;
+use bell_store::clock::boottime;
 use jiff::Timestamp;
 
 use crate::site::Site;
+use crate::wall_watch::{Wall as WallClock, WallWatch};
 
 /// The longest sleep. A wall clock that was set is noticed within this time.
 const MAX_SLEEP: Duration = Duration::from_secs(20);
@@ -32,7 +34,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Decides ticks until dropped.
 pub async fn keep_time(site: Arc<Site>) {
     let mut project = site.project.clone();
-    let mut timer = Timer { site, considered: BTreeMap::new(), wakes: BTreeMap::new() };
+    let watch = WallWatch::new(now(), boottime());
+    let mut timer = Timer { site, considered: BTreeMap::new(), wakes: BTreeMap::new(), watch };
     loop {
         let sleep = match timer.tick().await {
             Ok(next) => next.map_or(MAX_SLEEP, |next| until(next).min(MAX_SLEEP)),
@@ -55,11 +58,54 @@ struct Timer {
     considered: BTreeMap<AgentName, Timestamp>,
     /// When each agent's next tick comes, as the agent was then: a calendar is not searched again for what is known.
     wakes: BTreeMap<AgentName, (Arc<Agent>, Timestamp)>,
+    watch: WallWatch,
+}
+
+/// Up to when ticks are decided.
+#[derive(Clone, Copy)]
+enum Until {
+    /// Time went on to this moment.
+    Elapsed(Timestamp),
+    /// The wall clock was set ahead to it: what lies between did not elapse.
+    SetAhead(Timestamp),
+}
+
+impl Until {
+    fn moment(self) -> Timestamp {
+        match self {
+            Self::Elapsed(moment) | Self::SetAhead(moment) => moment,
+        }
+    }
+
+    /// Why a tick up to here does not fire.
+    fn words(self, reason: Reason) -> &'static str {
+        match (self, reason) {
+            (Self::SetAhead(_), Reason::NotCaughtUp) => SET_AHEAD_OVER,
+            _ => reason.words(),
+        }
+    }
 }
 
 impl Timer {
     /// Decides everything that is due; answers when the next will be.
     async fn tick(&mut self) -> Result<Option<Timestamp>, Denied> {
+        let now = now();
+        let WallClock::Set { expected } = self.watch.look(now, boottime()) else {
+            return self.decide_all(Until::Elapsed(now)).await;
+        };
+        tracing::warn!(%expected, %now, "the wall clock was set");
+        self.wakes.clear();
+        // What elapsed before it was set is due whatever it shows now.
+        let elapsed = self.decide_all(Until::Elapsed(expected)).await;
+        self.wakes.clear();
+        if now < expected {
+            self.considered.values_mut().for_each(|considered| *considered = now.min(*considered));
+        }
+        elapsed?;
+        self.decide_all(Until::SetAhead(now)).await
+    }
+
+    async fn decide_all(&mut self, until: Until) -> Result<Option<Timestamp>, Denied> {
         let loaded = self.site.loaded();
         self.considered
             .retain(|name, _| loaded.agents.get(name).is_some_and(|agent| agent.schedule().is_some()));
@@ -67,9 +113,9 @@ impl Timer {
         let known = std::mem::take(&mut self.wakes);
         for agent in loaded.agents.values() {
             let wake = match known.get(&agent.name) {
-                Some((before, wake)) if Arc::ptr_eq(before, agent) && now() < *wake => Some(*wake),
+                Some((before, wake)) if Arc::ptr_eq(before, agent) && until.moment() < *wake => Some(*wake),
                 _ => match agent.schedule() {
-                    Some(schedule) => self.decide(agent, &schedule).await?,
+                    Some(schedule) => self.decide(agent, &schedule, until).await?,
                     None => None,
                 },
             };
@@ -81,20 +127,27 @@ impl Timer {
         Ok(next)
     }
 
-    async fn decide(&mut self, agent: &Arc<Agent>, schedule: &Schedule) -> Result<Option<Timestamp>, Denied> {
+    async fn decide(
+        &mut self,
+        agent: &Arc<Agent>,
+        schedule: &Schedule,
+        until: Until,
+    ) -> Result<Option<Timestamp>, Denied> {
         let considered = self.considered(agent).await?;
         let jitter = agent.settings.jitter.get();
         let late = |nominal: Timestamp| nominal + schedule.delay(&agent.name, nominal, jitter);
-        let now = now();
+        let now = until.moment();
         let first = schedule.next_after(considered);
         if let Some(first) = first.filter(|first| now >= late(*first)) {
             // A tick that is meant to be late is not late.
             let meant = now - schedule.delay(&agent.name, first, jitter);
             let due = due(schedule, considered, meant, agent.settings.catchup.as_ref());
             for missed in &due.missed {
-                let noted = self.site.coord.miss(&tick(agent, missed.nominal), missed.reason.words()).await?;
-                if matches!(noted, Fired::Now(_)) {
-                    self.site.metrics.missed();
+                let words = until.words(missed.reason);
+                match self.site.coord.miss(&tick(agent, missed.nominal), words).await? {
+                    Fired::Now(fire) if words == SET_AHEAD_OVER => self.site.metrics.fired(&fire.verdict),
+                    Fired::Now(_) => self.site.metrics.missed(),
+                    Fired::Before(_) | Fired::Occupied(_) => {}
                 }
             }
             for nominal in &due.fire {
@@ -115,7 +168,8 @@ impl Timer {
         let last = self.site.coord.fires(&agent.name, None, 1).await?;
         let last = last.rows.first().and_then(|(nominal, fire)| timestamp(fire.decided_until(*nominal)));
         let considered = match last {
-            Some(last) => last,
+            // A clock that was set back since has ticks before it that are not decided yet.
+            Some(last) => last.min(now()),
             None => {
                 let first = now();
                 match self.site.coord.first_seen(&agent.name, wall(first)).await? {

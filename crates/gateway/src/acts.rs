@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bell_api::ask::{AcquireRequest, LeaveRequest, ReleaseRequest, RenewRequest};
 use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
-use bell_coord::{Ask, Session};
+use bell_coord::Ask;
 use bell_core::acquire::canonical_order;
 use bell_core::key::Key;
 use bell_core::lock::{Fence, Ttl};
@@ -17,7 +17,7 @@ use crate::answer;
 use crate::counter::Counter;
 use crate::limits::{POLL_MAX, REQUEST_CHARS_MAX, WAIT_MAX};
 use crate::parking::Parking;
-use crate::quota::Quota;
+use crate::quota::Reserved;
 use crate::refusal::{Answer, Refusal};
 use crate::waits::{self, Attending, Wanted};
 
@@ -35,13 +35,14 @@ pub(crate) async fn acquire<C: Counter>(
         return Err(Refusal::forbidden(format!("could not take {key}: keys of bell: are Bellwether's own")));
     }
     let session = counter.holder(caller)?.clone();
-    counter.quota().room(counter.locks(), &session, &ask.keys).await?;
+    let account = counter.account(&session);
+    let reserved = counter.quota().reserve(counter.locks(), &session, account, &ask.keys).await?;
     let wait = ask.wait;
     let kept = (!wait.is_zero()).then(|| counter.keep(&session));
     let coord = counter.locks().clone();
     let wanted = Wanted { coord, session: session.clone(), ask, first: first.clone() };
     let attending = counter.waits().attend(wanted)?;
-    let mut call = Call { quota: counter.quota().clone(), session, first, attending, _kept: kept };
+    let mut call = Call { reserved, first, attending, _kept: kept };
     // Who does not want to wait is answered as soon as the store is.
     if wait.is_zero() {
         let answer = call.attending.answer().await;
@@ -63,8 +64,7 @@ pub(crate) async fn acquire<C: Counter>(
 
 /// A call that waits for what it asked for.
 struct Call<K> {
-    quota: Quota,
-    session: Session,
+    reserved: Reserved,
     first: Key,
     attending: Attending,
     _kept: Option<K>,
@@ -86,7 +86,7 @@ impl<K: Send> Call<K> {
     fn answered(self, answer: Option<waits::Answer>) -> Response {
         match answer {
             Some(Ok(answer)) => {
-                self.quota.granted(self.session.id(), self.attending.keys().iter().cloned());
+                self.reserved.granted();
                 Answer(answer.outcome, answer).into_response()
             }
             Some(Err(refusal)) => refusal.into_response(),

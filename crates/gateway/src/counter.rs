@@ -10,7 +10,7 @@ use bell_core::lock::Ttl;
 use bell_core::session::RequestId;
 
 use crate::locks;
-use crate::quota::Quota;
+use crate::quota::{Account, Quota};
 use crate::refusal::Refusal;
 use crate::routes::wrong_method;
 use crate::waits::Waits;
@@ -36,6 +36,9 @@ pub(crate) trait Counter: Clone + Send + Sync + 'static {
 
     /// What sessions hold.
     fn quota(&self) -> &Quota;
+
+    /// Who what a session holds counts for.
+    fn account(&self, session: &Session) -> Account;
 
     /// How long a lock lasts if nobody says.
     fn ttl(&self) -> Ttl;

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
 use crate::counter::Counter;
-use crate::limits::{CALLS_MAX, WAITS_MAX};
-use crate::quota::Quota;
+use crate::limits::{CALLS_MAX, HELD_PER_RUN_MAX, WAITS_MAX};
+use crate::quota::{Account, Quota};
 use crate::refusal::Refusal;
 use crate::sessions::Sessions;
 use crate::waits::{AtEnd, Waits};
@@ -87,7 +87,7 @@ impl Desk {
             callees: Box::new(callees),
             waits: Waits::new(over.clone(), AtEnd::Leave, WAITS_MAX),
             sessions: Sessions::default(),
-            quota: Quota::default(),
+            quota: Quota::new(HELD_PER_RUN_MAX),
             calls: AtomicUsize::new(0),
             exit: watch::Sender::new(None),
             over,
@@ -154,7 +154,7 @@ impl Desk {
         if self.inner.calls.fetch_add(1, Ordering::Relaxed) < CALLS_MAX {
             return Ok(());
         }
-        Err(Refusal::too_many(
+        Err(Refusal::limit(
             format!("could not make the call: this run has made {CALLS_MAX}, and that is the most"),
             "Let further runs make further calls.",
         ))
@@ -185,6 +185,10 @@ impl Counter for Desk {
 
     fn quota(&self) -> &Quota {
         &self.inner.quota
+    }
+
+    fn account(&self, _session: &Session) -> Account {
+        Account::Run
     }
 
     fn ttl(&self) -> Ttl {

@@ -59,6 +59,10 @@ pub const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// commit, so a thousand are gone in a moment.
 pub const HELD_MAX: usize = 1_000;
 
+/// Locks that one run may hold in all its sessions: two thousand are twice what one session may hold, and all of them are
+/// gone in two seconds when the run ends. Its 64 sessions could hold 64,000 otherwise.
+pub const HELD_PER_RUN_MAX: usize = 2 * HELD_MAX;
+
 /// Requests for locks that one run may have under way. Each is a place in a queue and a task.
 pub const WAITS_MAX: usize = 64;
 
@@ -114,6 +118,11 @@ pub const SERVER_WAITS_MAX: usize = 12_000;
 
 /// Sessions that one API key may have made on one node and that are alive: one for each connection that a node takes.
 pub const SESSIONS_PER_KEY_MAX: usize = SERVER_CONNECTIONS_MAX;
+
+/// Locks that all sessions of one API key may hold on one node: two for each session that it may have. At about 600 bytes for
+/// a lock that is 15 MB of store; a key could take a million in a minute otherwise.
+pub const HELD_PER_KEY_MAX: usize = 2 * SESSIONS_PER_KEY_MAX;
+const _: () = assert!(HELD_PER_RUN_MAX < HELD_PER_KEY_MAX);
 
 /// The shortest and the longest that a session outside of any run outlives a heartbeat: less is lost whenever a machine
 /// stalls, and for more than a day nobody would know whether anybody is there.

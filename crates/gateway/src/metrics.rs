@@ -27,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bell_control::Control;
+use bell_control::store_history::TroubleKind;
 use bell_coord::Denied;
 use bell_coord::tally::{self, Counts};
 use bell_core::work::agent::AgentName;
@@ -153,10 +154,14 @@ impl Metrics {
                     if agents.agents.contains_key(agent) { agent.to_string() } else { OTHER.to_owned() }
                 };
                 news.iter().for_each(|(at, event)| book.happened(*at, event, &named));
+                book.show_trouble(None);
                 book.show_state(&state);
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "could not read the numbers of the fleet");
+                if let Denied::Unavailable(error) = &error {
+                    book.show_trouble(TroubleKind::of(error));
+                }
                 book.show_nothing();
             }
             Err(_late) => {

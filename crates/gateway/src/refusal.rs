@@ -1,7 +1,7 @@
 //! Why a request was not carried out, as a response.
 //!
 //! The words and statuses are those of the table of outcomes. Where HTTP has a more exact status, it is used and the
-//! outcome stays: 403 for what is another run's, 405, 408, 413, 415 and 429 for requests that break a rule.
+//! outcome stays: 403 for what is another run's, 405, 408, 413 and 415 for requests that break a rule.
 
 use std::time::Duration;
 
@@ -63,9 +63,9 @@ impl Refusal {
         Self::new(Outcome::Unauthorized, message, hint).with(StatusCode::FORBIDDEN)
     }
 
-    /// The caller has used up what one run may have.
-    pub(crate) fn too_many(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::invalid(message, hint).with(StatusCode::TOO_MANY_REQUESTS)
+    /// The caller has as much as one caller may have.
+    pub(crate) fn limit(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Outcome::Limit, message, hint)
     }
 
     /// The same with a more exact status.

@@ -34,7 +34,7 @@ impl Sessions {
     fn add(&self, session: &Session) -> Result<(), Refusal> {
         let mut all = self.lock();
         if all.len() >= SESSIONS_MAX {
-            return Err(Refusal::too_many(
+            return Err(Refusal::limit(
                 format!("could not make a session: this run has {SESSIONS_MAX}, and that is the most"),
                 "End some of them.",
             ));

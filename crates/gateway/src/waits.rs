@@ -35,6 +35,9 @@ use crate::limits::{COME_BACK_WITHIN, MOMENTS_MAX, WAITS_MAX};
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 
+/// Somebody who waited may have been served by then.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// What a request came to: in a box, since a request that waits keeps the place for it.
 pub(crate) type Answer = Result<Box<LockAnswer>, Refusal>;
 
@@ -140,16 +143,18 @@ impl Waits {
             }
         }
         if all.len() >= self.0.most {
-            return Err(Refusal::too_many(
+            return Err(Refusal::limit(
                 format!("could not ask for more: {} requests are under way here", self.0.most),
                 "Wait for some of them, or give them up.",
-            ));
+            )
+            .after(AGAIN_AFTER));
         }
         if of_session(&all, &name.0) >= WAITS_MAX {
-            return Err(Refusal::too_many(
+            return Err(Refusal::limit(
                 format!("could not ask for more: this session has {WAITS_MAX} requests under way"),
                 "Wait for some of them, or give them up.",
-            ));
+            )
+            .after(AGAIN_AFTER));
         }
         let request = Arc::new(Request {
             name: name.clone(),
@@ -340,11 +345,6 @@ impl Attending {
             self.work = None;
         }
         answer.unwrap_or_else(|| Err(given_up()))
-    }
-
-    /// What is asked for.
-    pub(crate) fn keys(&self) -> &[Key] {
-        &self.request.keys
     }
 
     /// Leaves the request to a task of its own.

@@ -202,7 +202,7 @@ fn hint(kind: Kind) -> &'static str {
             "Restored from a backup, etcd gives revisions again that it gave before, and fences with them: restore it with a raised revision where etcdutl can, or start with a new prefix and new resources."
         }
         Kind::Unsupported => "Use etcd 3.4 or newer.",
-        Kind::ReadOnly | Kind::TooNew => "",
+        Kind::ReadOnly | Kind::TooNew | Kind::Replaced => "",
     }
 }
 

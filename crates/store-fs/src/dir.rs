@@ -47,7 +47,9 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())
             .map_err(|error| not_a_folder(path, error.into()))?;
-        let dir = Self { fd, path: path.to_owned() };
+        let path = std::path::absolute(path)
+            .map_err(|error| fault::of_io(error, &format!("find the folder {}", path.display())))?;
+        let dir = Self { fd, path };
         dir.check_contents()?;
         dir.check_owner()?;
         Ok(dir)
@@ -112,8 +114,20 @@ impl Dir {
             .map_err(|error| self.not_opened(name, error.into()))
     }
 
-    /// Whether an open file is still the one that its name leads to, and has no other name.
+    /// Whether the path of the folder still leads to it. A folder that was moved away is one that others no longer find.
+    fn is_in_place(&self) -> bool {
+        let (Ok(open), Ok(named)) = (rustix::fs::fstat(&self.fd), rustix::fs::stat(&self.path)) else {
+            return false;
+        };
+        (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino)
+    }
+
+    /// Whether an open file is still the one that its name leads to, and has no other name, in the folder that the path
+    /// leads to.
     pub(crate) fn leads_to(&self, name: &str, file: &File) -> bool {
+        if !self.is_in_place() {
+            return false;
+        }
         let (Ok(open), Ok(named)) =
             (file.metadata(), rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW))
         else {
@@ -328,6 +342,17 @@ mod tests {
         fs::remove_file(path.join("f")).unwrap();
         assert!(!dir.leads_to("f", &file));
         dir.file("f", Opening::Keep).unwrap();
+        assert!(!dir.leads_to("f", &file));
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_away_or_replaced_is_noticed() {
+        let (temp, path, dir) = folder();
+        let file = dir.file("f", Opening::Keep).unwrap();
+        fs::rename(&path, temp.path().join("away")).unwrap();
+        assert!(!dir.leads_to("f", &file));
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("f"), "").unwrap();
         assert!(!dir.leads_to("f", &file));
     }
 }

@@ -65,7 +65,7 @@ impl Lock {
     /// The file that keeps the head, for looking at it without the lock.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the file was replaced.
+    /// [`Kind::Replaced`] if the file or the folder was.
     pub(crate) fn marker(&self) -> Result<&File> {
         if self.dir.leads_to(MARKER, &self.marker) { Ok(&self.marker) } else { Err(self.replaced()) }
     }
@@ -74,7 +74,7 @@ impl Lock {
     ///
     /// # Errors
     /// [`Kind::Unavailable`] if it does not come free, [`Kind::Unsupported`] if there are no locks here,
-    /// [`Kind::Corrupt`] if the marker file was replaced.
+    /// [`Kind::Replaced`] if the marker file or the folder was.
     pub(crate) fn alone(&self) -> Result<Held<'_>> {
         let is_my_turn = acquire(&self.turn, Mode::Alone, TURN_PATIENCE).unwrap_or(false);
         let taken = self.take(Mode::Alone);
@@ -107,8 +107,12 @@ impl Lock {
 
     fn replaced(&self) -> Error {
         let path = self.dir.path().join(MARKER);
-        Error::new(Kind::Corrupt, format!("lock {}: the file was removed or replaced", path.display()))
-            .hint("Restart bell once the folder is as it should be; never remove files from it while in use.")
+        let message =
+            format!("lock {}: it was removed or replaced while this process had it open", path.display());
+        Error::new(Kind::Replaced, message).hint(
+            "Stop every process that uses the store, put the right folder in its place (after an older copy run bell \
+             store raise-epoch), then start them again.",
+        )
     }
 
     fn no_locks(&self, error: io::Error) -> Error {
@@ -236,9 +240,9 @@ mod tests {
         let (temp, dir) = folder();
         let lock = Lock::open(&dir).unwrap();
         std::fs::remove_file(temp.path().join(MARKER)).unwrap();
-        assert_eq!(lock.alone().unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(lock.alone().unwrap_err().kind(), Kind::Replaced);
         Lock::open(&dir).unwrap();
-        assert_eq!(lock.alone().unwrap_err().kind(), Kind::Corrupt);
-        assert_eq!(lock.marker().unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(lock.alone().unwrap_err().kind(), Kind::Replaced);
+        assert_eq!(lock.marker().unwrap_err().kind(), Kind::Replaced);
     }
 }

@@ -6,8 +6,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use bell_store::Result;
 use bell_store::record::{Name, Revision};
+use bell_store::{Error, Kind, Result};
 
 use crate::batch::{Batch, Change, Found, Nonce};
 use crate::dir::Dir;
@@ -68,7 +68,8 @@ impl View {
     /// Brings the image to where the head is.
     ///
     /// # Errors
-    /// [`bell_store::Kind::Corrupt`] if what the head vouches for is not there, or those of reading.
+    /// [`Kind::Corrupt`] if what the head vouches for is not there, [`Kind::Rewound`] if it is behind what was seen, or
+    /// those of reading.
     pub(crate) fn follow(&mut self, head: &Head) -> Result<News> {
         if head.revision < self.floor {
             return Err(went_back(self.floor, head.revision));
@@ -195,13 +196,18 @@ fn open(dir: &Dir, reach: Reach, generation: u64) -> Result<Arc<File>> {
     Ok(Arc::new(journal))
 }
 
-fn missing(head: &Head, offset: u64) -> bell_store::Error {
+fn missing(head: &Head, offset: u64) -> Error {
     let (length, revision) = (head.length, head.revision);
     fault::corrupt(format!(
         "read the journal: it should have {length} bytes up to revision {revision}, and is sound for {offset} of them"
     ))
 }
 
-fn went_back(floor: Revision, revision: Revision) -> bell_store::Error {
-    fault::corrupt(format!("use the store: it was at revision {floor} and is now at {revision}"))
+fn went_back(floor: Revision, revision: Revision) -> Error {
+    let message = format!(
+        "use the store: it went back in time: revision {floor} was seen, and now it is at {revision}"
+    );
+    Error::new(Kind::Rewound, message).hint(
+        "Bring the newest copy back, or run bell store raise-epoch: fences then go on above all that were given.",
+    )
 }

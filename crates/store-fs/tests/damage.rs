@@ -121,8 +121,8 @@ fn a_store_set_back_to_an_older_copy_while_in_use_is_noticed() {
     block_on(create(&store, "two", b"")).unwrap();
     fs::write(&marker, older.0).unwrap();
     fs::write(&journal, older.1).unwrap();
-    assert_eq!(block_on(store.read(&[])).unwrap_err().kind(), Kind::Corrupt);
-    assert_eq!(block_on(create(&store, "three", b"")).unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(block_on(store.read(&[])).unwrap_err().kind(), Kind::Rewound);
+    assert_eq!(block_on(create(&store, "three", b"")).unwrap_err().kind(), Kind::Rewound);
 }
 
 #[test]
@@ -130,7 +130,21 @@ fn a_removed_marker_stops_the_store_instead_of_splitting_it() {
     let temp = tempfile::tempdir().unwrap();
     let store = open(temp.path());
     fs::remove_file(temp.path().join("bell-store")).unwrap();
-    assert_eq!(block_on(create(&store, "one", b"")).unwrap_err().kind(), Kind::Corrupt);
-    assert_eq!(block_on(store.read(&[])).unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(block_on(create(&store, "one", b"")).unwrap_err().kind(), Kind::Replaced);
+    assert_eq!(block_on(store.read(&[])).unwrap_err().kind(), Kind::Replaced);
     assert_eq!(refusal(temp.path()), Some(Kind::Unsupported), "it is no store any more");
+}
+
+#[test]
+fn a_folder_that_is_replaced_as_a_whole_stops_the_store() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("store");
+    let store = open(&path);
+    block_on(create(&store, "one", b"")).unwrap();
+    fs::rename(&path, temp.path().join("away")).unwrap();
+    assert_eq!(block_on(create(&store, "two", b"")).unwrap_err().kind(), Kind::Replaced);
+    let other = open(&path);
+    block_on(create(&other, "one", b"")).unwrap();
+    assert_eq!(block_on(create(&store, "two", b"")).unwrap_err().kind(), Kind::Replaced);
+    assert_eq!(block_on(store.read(&[])).unwrap_err().kind(), Kind::Replaced);
 }

@@ -1,19 +1,25 @@
 //! What SQLite's errors mean to the caller: a kind, words, and what to do next.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 
 use bell_store::{Error, Kind};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
-/// A failure of the engine, for as many callers as waited for it.
+/// A failure of the engine, or of its files, for as many callers as waited for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    source: Arc<rusqlite::Error>,
+    source: Arc<dyn StdError + Send + Sync>,
 }
 
 impl Fault {
+    /// A failure beside the engine.
+    pub(crate) fn new(kind: Kind, source: impl StdError + Send + Sync + 'static) -> Self {
+        Self { kind, source: Arc::new(source) }
+    }
+
     /// The same failure where nobody can say whether the commit happened.
     pub(crate) fn unknown(self) -> Self {
         Self { kind: Kind::Unknown, ..self }
@@ -64,6 +70,12 @@ fn hint(kind: Kind) -> &'static str {
             "Run as the user who owns the file, or give this user access to it and its folder."
         }
         Kind::Invalid => "Store less in one record.",
-        Kind::TooNew | Kind::Unsupported | Kind::Rewound => "",
+        Kind::Rewound => {
+            "Bring the newest copy back, or run bell store raise-epoch: fences then go on above all that were given."
+        }
+        Kind::Replaced => {
+            "Stop every process that uses the store, put the right file in its place (after an older copy run bell store raise-epoch), then start them again."
+        }
+        Kind::TooNew | Kind::Unsupported => "",
     }
 }

@@ -8,6 +8,8 @@
 //! | `clock` | the store's clock, the same for every process |
 //! | `records` | the statements over records |
 //! | `epoch` | revisions above all that were given out, for a file that was set back |
+//! | `identity` | whether the paths still lead to the open files |
+//! | `floor` | whether the file was set back while it is open |
 //! | `writer` | one thread that takes every waiting transaction into one commit |
 //! | `log` | how long the log is, and when it is moved into the file |
 //! | `reader` | one thread that answers reads, so that none waits for a disk |
@@ -26,6 +28,8 @@ mod connection;
 mod doubt;
 mod epoch;
 mod fault;
+mod floor;
+mod identity;
 mod log;
 mod place;
 mod reader;
@@ -50,9 +54,11 @@ use bell_store::{
 
 use clock::StoreClock;
 use doubt::Doubt;
+use floor::Floor;
+use identity::OpenFiles;
 use place::{Access, Place};
-use reader::{Question, Reader};
-use writer::Writer;
+use reader::{Question, Reader, Source};
+use writer::{Shared, Writer};
 
 /// How long those who wait for a change of a store that can't be written wait before they look again.
 const READ_ONLY_INTERVAL: Duration = Duration::from_secs(1);
@@ -82,10 +88,17 @@ impl Sqlite {
     /// With a hint: the path is no file, lies on a network file system, can't be reached, belongs to
     /// another program or to a newer Bellwether, or is damaged.
     pub fn open(path: &Path) -> Result<Self> {
-        let place = Place::find(path)?;
-        match place.access {
-            Access::Full => Self::open_for_writing(place),
-            Access::ReadOnly => Self::open_for_reading(&place),
+        let open = || {
+            let place = Place::find(path)?;
+            match place.access {
+                Access::Full => Self::open_for_writing(place),
+                Access::ReadOnly => Self::open_for_reading(&place),
+            }
+        };
+        match open() {
+            // Replaced just now, or given another inode by an overlay file system when it was opened for writing.
+            Err(error) if error.kind() == Kind::Replaced => open(),
+            opened => opened,
         }
     }
 
@@ -117,15 +130,30 @@ impl Sqlite {
             Ring::Died => heard.stir(),
         })?;
         let info = info(&place, doorbell.push());
-        let reader = Reader::start(connection::reading(&place)?, Arc::clone(&clock), Arc::clone(&doubt))?;
-        let writer = Writer::start(connection, place, Arc::clone(&clock), Arc::clone(&hub), doorbell, doubt)?;
+        let reading = connection::reading(&place)?;
+        let files = OpenFiles::remember(&place).map_err(|fault| fault.error(connection::doing(&place)))?;
+        let (files, floor) = (Arc::new(files), Arc::new(Floor::default()));
+        let source = Source {
+            connection: reading,
+            files: Arc::clone(&files),
+            clock: Arc::clone(&clock),
+            doubt: Arc::clone(&doubt),
+            floor: Arc::clone(&floor),
+        };
+        let reader = Reader::start(source)?;
+        let (clock_of_commits, waiting) = (Arc::clone(&clock), Arc::clone(&hub));
+        let shared = Shared { place, files, clock: clock_of_commits, hub: waiting, doorbell, doubt, floor };
+        let writer = Writer::start(connection, shared)?;
         Ok(Self { info, clock, hub, presence: Box::new(presence), reader, writer: Some(writer) })
     }
 
     fn open_for_reading(place: &Place) -> Result<Self> {
         let connection = connection::reading(place)?;
         let clock = Arc::new(schema::inspect(&connection, place)?);
-        let reader = Reader::start(connection, Arc::clone(&clock), Arc::default())?;
+        let files = OpenFiles::remember(place).map_err(|fault| fault.error(connection::doing(place)))?;
+        let (doubt, floor) = (Arc::default(), Arc::default());
+        let source = Source { connection, files: Arc::new(files), clock: Arc::clone(&clock), doubt, floor };
+        let reader = Reader::start(source)?;
         let interval_ms = u64::try_from(READ_ONLY_INTERVAL.as_millis()).unwrap_or(u64::MAX);
         let mut info = info(place, Push::Poll { interval_ms });
         info.notices_death = false;

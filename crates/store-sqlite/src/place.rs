@@ -8,10 +8,16 @@ use std::path::{Path, PathBuf};
 use bell_store::{Error, Kind, Result, mount};
 use rustix::fs::Access as Wanted;
 
+use crate::identity::{FileId, other_name};
+
 /// A file that exists, on a file system of this machine.
 pub(crate) struct Place {
     /// Free of links, so that every process finds the same files beside it.
     pub(crate) file: PathBuf,
+    /// As it was named, if a link or a relative path led there.
+    pub(crate) named: Option<PathBuf>,
+    /// The file, before it was opened.
+    pub(crate) id: FileId,
     pub(crate) access: Access,
 }
 
@@ -48,7 +54,8 @@ impl Place {
             ));
         }
         let access = access(&file);
-        Ok(Self { file, access })
+        let named = other_name(path, &file).map_err(|error| refused(path, error))?;
+        Ok(Self { file, named, id: FileId::of(&seen), access })
     }
 
     /// The folder of bells and presence files.
@@ -59,6 +66,11 @@ impl Place {
     /// SQLite's log.
     pub(crate) fn wal(&self) -> PathBuf {
         self.beside("-wal")
+    }
+
+    /// The index of SQLite's log.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.beside("-shm")
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {

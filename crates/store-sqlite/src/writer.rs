@@ -10,12 +10,14 @@ use bell_store::doorbell::Doorbell;
 use bell_store::group::Group;
 use bell_store::hub::Hub;
 use bell_store::reply::{self, Reply};
-use bell_store::{Committed, Error, Kind, Outcome, Result, Snapshot, Timestamp, Txn};
+use bell_store::{Committed, Error, Kind, Outcome, Result, Revision, Snapshot, Timestamp, Txn};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::clock::StoreClock;
 use crate::doubt::{Doubt, roll_back};
 use crate::fault::Fault;
+use crate::floor::Floor;
+use crate::identity::OpenFiles;
 use crate::log::Log;
 use crate::place::Place;
 use crate::records::{self, Statements};
@@ -30,6 +32,17 @@ struct Job {
 /// thread, which both would then wait for each other to use.
 type Answer = (Result<Outcome>, Txn);
 
+/// What the writing thread works with, beside its connection.
+pub(crate) struct Shared {
+    pub(crate) place: Place,
+    pub(crate) files: Arc<OpenFiles>,
+    pub(crate) clock: Arc<StoreClock>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) doubt: Arc<Doubt>,
+    pub(crate) floor: Arc<Floor>,
+}
+
 /// The writing thread. Dropped, it commits what was handed in, closes the file and ends.
 pub(crate) struct Writer {
     group: Group<Job>,
@@ -37,18 +50,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(
-        mut connection: Connection,
-        place: Place,
-        clock: Arc<StoreClock>,
-        hub: Arc<Hub>,
-        doorbell: Doorbell,
-        doubt: Arc<Doubt>,
-    ) -> Result<Self> {
+    pub(crate) fn start(mut connection: Connection, shared: Shared) -> Result<Self> {
+        let Shared { place, files, clock, hub, doorbell, doubt, floor } = shared;
         let log = Log::watch(&mut connection, place).map_err(|fault| fault.error("watch the log"))?;
         let batches = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&batches);
-        let mut engine = Engine { log, connection, clock, hub, doorbell, doubt, batches: counted };
+        let mut engine =
+            Engine { log, connection, files, clock, hub, doorbell, doubt, floor, batches: counted };
         let group =
             Group::start("bell-sqlite-write", move |jobs| engine.run(jobs)).map_err(crate::no_thread)?;
         Ok(Self { group, batches })
@@ -75,10 +83,12 @@ struct Engine {
     /// Before the connection, so that it ends first: who closes the file last moves what is left of the log.
     log: Log,
     connection: Connection,
+    files: Arc<OpenFiles>,
     clock: Arc<StoreClock>,
     hub: Arc<Hub>,
     doorbell: Doorbell,
     doubt: Arc<Doubt>,
+    floor: Arc<Floor>,
     batches: Arc<AtomicU64>,
 }
 
@@ -104,16 +114,21 @@ impl Engine {
 
     /// What came of each job. An error: of all of them, together.
     fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+        self.files.check()?;
         self.doubt.settle(&self.connection)?;
+        let floor = self.floor.now();
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let outcomes = Batch::judge(&self.connection, &self.clock, jobs);
-        let outcomes = outcomes.inspect_err(|_| roll_back(&self.connection))?;
+        let judged = Batch::judge(&self.connection, &self.clock, floor, jobs);
+        let (outcomes, revision) = judged.inspect_err(|_| roll_back(&self.connection))?;
         if let Err(error) = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))
         {
             roll_back(&self.connection);
             return Err(self.failed_commit(error));
         }
         self.batches.fetch_add(1, Ordering::Relaxed);
+        self.floor.raise(revision);
+        // In a file without its name the commit is as good as lost; under its name, whatever was committed is there.
+        self.files.check().map_err(Fault::unknown)?;
         Ok(outcomes)
     }
 
@@ -153,8 +168,15 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn judge(connection: &'a Connection, clock: &StoreClock, jobs: &[Job]) -> Result<Vec<Outcome>, Fault> {
+    /// What becomes of each job, and the revision after them.
+    fn judge(
+        connection: &'a Connection,
+        clock: &StoreClock,
+        floor: Revision,
+        jobs: &[Job],
+    ) -> Result<(Vec<Outcome>, Revision), Fault> {
         let meta = records::meta(connection)?;
+        Floor::check(floor, meta.revision)?;
         clock.follow(meta.base_ms, meta.last);
         let statements = Statements::of(connection)?;
         let mut batch = Self { connection, statements, revision: meta.revision, now: clock.now() };
@@ -162,7 +184,7 @@ impl<'a> Batch<'a> {
         if batch.revision > meta.revision {
             records::set_meta(connection, batch.revision, batch.now)?;
         }
-        Ok(outcomes)
+        Ok((outcomes, batch.revision))
     }
 
     fn apply(&mut self, job: &Job) -> rusqlite::Result<Outcome> {

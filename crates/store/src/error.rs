@@ -31,6 +31,9 @@ pub enum Kind {
     /// The store may have gone back: what it acknowledged may be lost. Commits are refused until an operator
     /// raises the epoch, so that no fence is handed out twice.
     Rewound,
+    /// The files of the store were removed or replaced while they were open. Everything is refused until the process
+    /// starts again: what it would commit now, nobody else would ever see.
+    Replaced,
 }
 
 impl Kind {

@@ -13,6 +13,7 @@ __all__ = [
     "BellError",
     "Deadlock",
     "Invalid",
+    "LimitReached",
     "LockBusy",
     "LockLost",
     "NotFound",
@@ -109,6 +110,12 @@ class Invalid(BellError):
     outcome = "invalid"
 
 
+class LimitReached(BellError):
+    """The caller has as much as one caller may have. Give something back, or try again later."""
+
+    outcome = "limit"
+
+
 class Unauthorized(BellError):
     """The caller has not proved who it is, or may not do this."""
 
@@ -148,6 +155,7 @@ _KINDS: tuple[type[BellError], ...] = (
     NotHolder,
     NotFound,
     Invalid,
+    LimitReached,
     Unauthorized,
     Unavailable,
     Unreachable,

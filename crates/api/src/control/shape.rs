@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "End")]
 pub struct EndShape {
-    /// `completed`, `failed`, `crashed`, `timeout`, `killed`, `interrupted`, `lost`, `busy` or `unstartable`.
+    /// `completed`, `failed`, `crashed`, `timeout`, `killed`, `interrupted`, `lost`, `broken`, `busy` or `unstartable`.
     pub end: String,
     /// If it failed: its exit code.
     pub code: Option<i32>,
     /// If it crashed: the signal.
     pub signal: Option<i32>,
-    /// If it was killed, busy or could not be started: in whose words, or why.
+    /// If it was killed, its lock was broken, it was busy or could not be started: in whose words, or why.
     pub reason: Option<String>,
     /// `transient` if the store or a machine kept it from starting: its agent did not run, and its job is tried again.
     pub failure: Option<String>,

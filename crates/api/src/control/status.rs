@@ -30,7 +30,7 @@ pub struct StatusAnswer {
     /// How many may run in the whole fleet; absent: as many as the agents allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<u32>,
-    /// What waits, of the agents that are told.
+    /// What waits, of the agents that are told; without a question for one agent also of those that the project lacks.
     pub waiting: u32,
     /// Why nothing may start, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +68,12 @@ pub struct Attention {
 pub enum AttentionKind {
     /// A file of the project has an error. A running daemon keeps the last good version; an agent without one does not run.
     BrokenFile,
+    /// Jobs wait for an agent that the project does not have, or can't use. They wait until it is there again.
+    JobsWithoutAgent,
+    /// The files of the store were removed or replaced under the daemon, which refuses everything until it is started again.
+    StoreReplaced,
+    /// The store answers with a lower revision than it had: it was set back to an older copy. Commits are refused.
+    StoreWentBack,
 }
 
 /// How an agent stands.

@@ -143,6 +143,7 @@ fn denied(failure: Failure) -> Denied {
         (Outcome::NotHolder, _) => Denied::NotHolder(holders(&answer)),
         (Outcome::NotHeld, _) => Denied::NotHeld,
         (Outcome::Lost, _) => Denied::Lost(message),
+        (Outcome::Limit, _) => Denied::Limit(message),
         (Outcome::Unauthorized, _) => Denied::Unauthorized,
         (Outcome::Unavailable | Outcome::Unreachable, _) => {
             let what = message.strip_prefix("could not ").unwrap_or(&message).to_owned();

@@ -227,3 +227,34 @@ fn a_skipped_tick_is_warned_about_where_the_daemon_speaks() {
     let said = daemon.stop().err;
     assert!(said.contains("schedule skipped") && said.contains("runners are busy"), "{said}");
 }
+
+#[test]
+fn a_clock_that_is_set_ahead_and_back_leaves_no_schedule_silent_and_says_why_ticks_were_left_out() {
+    let place = Place::sqlite();
+    place.agent("worker", "true", "schedule = \"* * * * *\"\noverlap = \"queue\"");
+    place.seen("worker", "2026-06-01T11:59:50Z");
+    let daemon = place.up_with_clock("2026-06-01T11:59:55Z");
+    eventually("noon fires", || fired(&place, "worker") == ["2026-06-01T12:00:00Z"]);
+    place.set_clock("2026-06-01T13:00:30Z");
+    eventually("the jump is noticed", || {
+        fired(&place, "worker").contains(&"2026-06-01T13:00:00Z".to_owned())
+    });
+    let left_out = || {
+        let ticks = place.ticks("worker").into_iter();
+        ticks.filter(|(_, why)| why.contains("the wall clock was set ahead over its time")).count()
+    };
+    eventually("what it was set over is told", || left_out() > 50);
+    assert!(!verdicts(&place, "worker").iter().any(|why| why.contains("no daemon was there")));
+    place.set_clock("2026-06-01T12:00:45Z");
+    // Its time has come now, although it was told before that it was left out.
+    eventually("the next minute fires", || {
+        fired(&place, "worker").contains(&"2026-06-01T12:01:00Z".to_owned())
+    });
+    daemon.kill();
+    // Nor does a daemon that starts with the clock set back wait until the time of the last tick comes again.
+    let daemon = place.up_with_clock("2026-06-01T12:01:55Z");
+    eventually("one more fires", || fired(&place, "worker").contains(&"2026-06-01T12:02:00Z".to_owned()));
+    eventually("everything is done", || place.is_idle());
+    assert_eq!(place.runs_of("worker").len(), fired(&place, "worker").len(), "each once");
+    daemon.stop();
+}

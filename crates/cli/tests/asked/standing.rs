@@ -78,3 +78,36 @@ fn with_json_each_event_is_one_object() {
     let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(names, ["stopping", "stopped"]);
 }
+
+#[test]
+fn jobs_whose_agent_is_gone_are_counted_and_need_an_operator() {
+    let place = Place::sqlite();
+    place.agent("worker", "true", "");
+    place.agent("gone", "true", "");
+    for agent in ["gone", "gone", "worker"] {
+        place.ask(agent);
+    }
+    fs::remove_dir_all(place.path("agents/gone")).unwrap();
+    let stat = place.json(&["stat"]);
+    assert_eq!(stat["waiting"], 3, "{stat}");
+    let attention = &stat["attention"][0];
+    assert_eq!((&attention["kind"], &attention["subject"]), (&"jobs_without_agent".into(), &"gone".into()));
+    let plain = place.run(&["stat"]).expect(0).out;
+    assert!(plain.contains("gone: 2 jobs wait for an agent that the project does not have"), "{plain}");
+}
+
+#[test]
+fn a_run_whose_lock_an_operator_broke_ends_with_who_broke_it_and_why() {
+    let place = Place::sqlite();
+    place.agent("worker", WAIT, "locks = [\"deploy://api\"]");
+    let daemon = place.up();
+    place.ask("worker");
+    eventually("it runs", || place.lines("up").len() == 1);
+    place.run(&["lock", "break", "deploy://api", "--reason", "it hangs", "--yes"]).expect(0);
+    eventually("it ended", || place.ends().contains(&"broken".to_owned()));
+    let run = place.runs().into_iter().find(|run| run["end"]["end"] == "broken").unwrap();
+    let reason = run["end"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("uid ") && reason.ends_with("broke deploy://api: it hangs"), "{reason}");
+    fs::write(place.path("go"), "").unwrap();
+    daemon.stop();
+}

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::outsider::Outsider;
 use crate::served::{Reply, Served};
+use crate::support::{bare_command, finish};
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
@@ -199,7 +200,7 @@ fn one_session_may_not_have_everything() {
     for from in (0..1_000).step_by(16) {
         greedy.acquire(&ask(from, (from + 16).min(1_000))).expect(200);
     }
-    greedy.try_lock("job:one-more", "x").refused(429, "invalid");
+    greedy.try_lock("job:one-more", "x").refused(429, "limit");
     greedy.try_lock("job:7", "again").expect(200);
     greedy.release("job:7").expect(200);
     greedy.try_lock("job:one-more", "y").expect(200);
@@ -220,10 +221,49 @@ fn one_session_may_not_have_everything() {
             let shown: Value = served.get("/v1/locks/show?key=job:1").json();
             shown["waiting"] == 64
         });
-        other.acquire(&wait(64)).refused(429, "invalid");
+        other.acquire(&wait(64)).refused(429, "limit");
         greedy.end().expect(200);
         for wait in waits {
             wait.join().unwrap().expect(200);
         }
     });
+}
+
+#[test]
+fn all_sessions_of_one_key_may_not_have_everything_and_other_keys_are_unharmed() {
+    const MOST: usize = 24_000;
+    let served = Served::new();
+    let ask = |from: usize| {
+        let keys: Vec<String> = (from..from + 16).map(|number| format!("job:{number}")).collect();
+        json!({ "keys": keys, "request_id": format!("r{from}") })
+    };
+    // A thousand for each, as far as the key goes.
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            let (served, ask) = (&served, &ask);
+            scope.spawn(move || {
+                for first in (half * MOST / 2..(half + 1) * MOST / 2).step_by(960) {
+                    let session = Outsider::new(served, "greedy");
+                    for from in (first..(first + 960).min((half + 1) * MOST / 2)).step_by(16) {
+                        session.acquire(&ask(from)).expect(200);
+                    }
+                }
+            });
+        }
+    });
+    let one_more = Outsider::new(&served, "greedy");
+    let reply = one_more.try_lock("job:one-more", "x").refused(429, "limit");
+    assert!(reply.header("retry-after").is_some());
+    assert!(reply.json()["message"].as_str().unwrap().contains("the key local holds 24000"), "{reply:?}");
+    let run = |key: &str| {
+        let mut command = bare_command();
+        command.env("BELL_API_KEY", key).args(["--url", &format!("http://{}", served.address)]);
+        command.env("HOME", served.place.path("home")).env("XDG_STATE_HOME", served.place.path("state"));
+        command.args(["lock", "run", "job:another", "--", "true"]);
+        finish(command)
+    };
+    let refused = run(&served.key).expect(10);
+    assert!(refused.err.contains("that is the most"), "{refused:?}");
+    let other = served.place.json(&["keys", "add", "other"])["key"].as_str().unwrap().to_owned();
+    run(&other).expect(0);
 }

@@ -11,6 +11,7 @@
 //! | `lock_page` | what the page about them shows, and `bell lock` through a gateway |
 //! | `lock_faults`, `lock_input` | the same while things go wrong, and wrongly asked for |
 //! | `remote` | the commands of operators, asked of the store, the socket and the port |
+//! | `store_trouble` | a store that is removed, replaced or set back under the daemon |
 //! | `restart` | a daemon that is replaced under load |
 //! | `webhooks`, `webhook_faults` | deliveries from outside; the same while things go wrong |
 //! | `signers` | real signers of webhooks |
@@ -49,6 +50,7 @@ mod schema;
 mod served;
 #[path = "../../../intake/tests/support/mod.rs"]
 mod signers;
+mod store_trouble;
 #[path = "../support/mod.rs"]
 mod support;
 mod webhook_faults;

@@ -78,6 +78,25 @@ impl Place {
         ready(start(command))
     }
 
+    /// As above, with a wall clock that [`Place::set_clock`] sets while the daemon runs.
+    pub(crate) fn up_with_clock(&self, moment: &str) -> Running {
+        self.set_clock(moment);
+        let mut command = self.command(&["--json", "up"]);
+        command.env("LD_PRELOAD", faketime()).env("FAKETIME_TIMESTAMP_FILE", self.path("clock"));
+        command
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("NO_FAKE_STAT", "1");
+        ready(start(command))
+    }
+
+    /// Has the wall clock of that daemon show `moment` (RFC 3339) now.
+    pub(crate) fn set_clock(&self, moment: &str) {
+        let moment: Timestamp = moment.parse().unwrap();
+        let ahead = moment.as_second() - i64::try_from(wall().as_secs()).unwrap();
+        self.write("clock", &format!("{ahead:+}\n"));
+    }
+
     /// Has an agent run until its end.
     pub(crate) fn run_agent(&self, agent: &str) -> Value {
         self.json(&["run", agent, "--wait"])

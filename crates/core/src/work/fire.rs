@@ -38,6 +38,9 @@ pub enum Verdict {
 
 /// The reason of the record that says from when on a schedule counts.
 pub const FIRST_SEEN: &str = "the schedule is new: it counts from here";
+/// The reason of a tick that the wall clock was set ahead over. Its time has not come: if the clock is set back, or another
+/// node's clock shows it, it is decided then.
+pub const SET_AHEAD_OVER: &str = "missed: the wall clock was set ahead over its time";
 /// That record's place among the ticks: the oldest.
 const BEFORE_ALL: Wall = Wall(0);
 
@@ -45,6 +48,11 @@ impl Fire {
     /// Up to when the schedule has been decided, if this is the latest record, at `nominal`.
     pub fn decided_until(&self, nominal: Wall) -> Wall {
         if nominal == BEFORE_ALL { self.at } else { nominal }
+    }
+
+    /// Whether it stands, whatever clocks show.
+    fn is_final(&self) -> bool {
+        !matches!(&self.verdict, Verdict::Skipped { reason } if reason == SET_AHEAD_OVER)
     }
 }
 
@@ -103,7 +111,7 @@ pub fn fire(
         RowId::Pool,
         RowId::Line(tick.agent.clone()),
     ])?;
-    if let Some(before) = draft.get::<Fire>(&id)? {
+    if let Some(before) = draft.get::<Fire>(&id)?.filter(|before| before.is_final()) {
         return Ok((Fired::Before(before.clone()), Changes::default()));
     }
     let (pool, line) = (draft.pool()?, draft.line(&tick.agent)?);

@@ -88,6 +88,11 @@ pub enum End {
     Interrupted,
     /// Nobody knows: its supervisor or its machine died, or its session did.
     Lost,
+    /// An operator broke a lock that it must have. A reader that does not know this end refuses the record by name.
+    Broken {
+        /// Which lock, who broke it, and in whose words.
+        reason: String,
+    },
     /// A lock that it must have before it starts is held by another.
     Busy {
         /// Which, and by whom.
@@ -134,7 +139,7 @@ pub enum Class {
     Timeout,
     /// The daemon was stopped.
     Interrupted,
-    /// Its supervisor, its machine or its session died.
+    /// Its supervisor, its machine or its session died, or a lock that it must have was broken.
     Lost,
     /// A lock was held by another.
     Busy,
@@ -168,6 +173,7 @@ impl End {
             Self::Killed { .. } => "killed",
             Self::Interrupted => "interrupted",
             Self::Lost => "lost",
+            Self::Broken { .. } => "broken",
             Self::Busy { .. } => "busy",
             Self::Unstartable { failure: StartFailure::Permanent, .. } => "unstartable",
             Self::Unstartable { failure: StartFailure::Transient, .. } => "not_started",
@@ -182,7 +188,7 @@ impl End {
             Self::Crashed { .. } => Some(Class::Crashed),
             Self::Timeout => Some(Class::Timeout),
             Self::Interrupted => Some(Class::Interrupted),
-            Self::Lost => Some(Class::Lost),
+            Self::Lost | Self::Broken { .. } => Some(Class::Lost),
             Self::Busy { .. } => Some(Class::Busy),
             Self::Unstartable { .. } => Some(Class::Unstartable),
         }
@@ -199,6 +205,9 @@ impl End {
             Self::Interrupted => "it is done again if the agent's `retry` says so; otherwise replay it",
             Self::Lost => {
                 "its machine or supervisor died: it may have done part of its work; check, then replay it"
+            }
+            Self::Broken { .. } => {
+                "an operator took its lock: it may have done part of its work; check, then replay it"
             }
             Self::Busy { .. } => "another run is at it: nothing to do, unless that one fails",
             Self::Unstartable { failure: StartFailure::Transient, .. } => {
@@ -217,9 +226,10 @@ impl fmt::Display for End {
         match self {
             Self::Failed { code } => write!(f, "{word} (exit code {code})"),
             Self::Crashed { signal } => write!(f, "{word} (signal {signal})"),
-            Self::Killed { reason } | Self::Busy { reason } | Self::Unstartable { reason, .. } => {
-                write!(f, "{word} ({reason})")
-            }
+            Self::Killed { reason }
+            | Self::Broken { reason }
+            | Self::Busy { reason }
+            | Self::Unstartable { reason, .. } => write!(f, "{word} ({reason})"),
             Self::Completed | Self::Timeout | Self::Interrupted | Self::Lost => f.write_str(word),
         }
     }

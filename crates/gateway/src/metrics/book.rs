@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bell_control::store_history::TroubleKind;
 use bell_coord::tally::{Counts, WAIT_BUCKETS_SECONDS};
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
@@ -60,6 +61,7 @@ pub(crate) struct Book {
     store_seconds: Family<Word, Spread, fn() -> Spread>,
     store_errors: Family<Word, Counter>,
     store_up: Gauge,
+    store_refused: Family<Word, Gauge>,
     node_up: Family<Text<1>, Gauge>,
     /// On the boot clock: when each node was last seen.
     nodes: Mutex<BTreeMap<String, Duration>>,
@@ -88,6 +90,7 @@ impl Book {
             store_seconds: Family::new_with_constructor(|| Spread::new(&BUCKETS_SECONDS)),
             store_errors: Family::default(),
             store_up: Gauge::default(),
+            store_refused: Family::default(),
             node_up: Family::default(),
             nodes: Mutex::default(),
         };
@@ -117,6 +120,7 @@ impl Book {
         add(to, &names::STORE_SECONDS, self.store_seconds.clone());
         add(to, &names::STORE_ERRORS, self.store_errors.clone());
         add(to, &names::STORE_UP, self.store_up.clone());
+        add(to, &names::STORE_REFUSED, self.store_refused.clone());
         add(to, &names::NODE_UP, self.node_up.clone());
         add(to, &names::BUILD, Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     }
@@ -130,6 +134,7 @@ impl Book {
         for outcome in ["fired", "skipped", "missed"] {
             drop(self.fires.get_or_create(&[("outcome", outcome)]));
         }
+        self.show_trouble(None);
     }
 
     /// The same for each source: those verdicts that somebody is to be told of.
@@ -209,6 +214,13 @@ impl Book {
         self.stale_jobs.clear();
         self.queue_depth.clear();
         self.node_up.clear();
+    }
+
+    /// Shows why the store is not used, or that it is.
+    pub(crate) fn show_trouble(&self, trouble: Option<TroubleKind>) {
+        for (reason, kind) in [("replaced", TroubleKind::Replaced), ("went_back", TroubleKind::WentBack)] {
+            self.store_refused.get_or_create(&[("reason", reason)]).set(i64::from(trouble == Some(kind)));
+        }
     }
 
     fn show_nodes(&self, there: &[String]) {

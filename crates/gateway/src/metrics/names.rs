@@ -135,6 +135,8 @@ series! {
         "Requests of the daemon that its store did not carry out";
     STORE_UP: Gauge of Node, "bell_store_up" []
         "Whether the store answered when this was asked for (1) or not (0)";
+    STORE_REFUSED: Gauge of Node, "bell_store_refused" ["reason"]
+        "Whether the daemon refuses to use its store until an operator acts (1): its files were replaced, or it went_back in time";
     NODE_UP: Gauge of Fleet, "bell_node_up" ["node"]
         "Whether a node of the fleet is there (1), or was within the last hour and is gone (0)";
     BUILD: Info of Node, "bell_build_info" ["version"]

@@ -6,7 +6,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use bell_api::outcome::Outcome;
-use bell_store::{Txn, mount};
+use bell_control::store_history::TroubleKind;
+use bell_store::{Error, Txn, mount};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -73,8 +74,15 @@ async fn store(server: &Server) -> Check {
     // A transaction that writes nothing only asks whether one that writes would be taken.
     match timeout(STORE_WITHIN, store.commit(Txn::default())).await {
         Ok(Ok(_)) => Check::ok("store", "it takes commits"),
-        Ok(Err(error)) => Check::not("store", format!("it does not do what it is asked: {:?}", error.kind())),
+        Ok(Err(error)) => Check::not("store", refusal_of(&error)),
         Err(_) => Check::not("store", format!("it did not answer within {} s", STORE_WITHIN.as_secs())),
+    }
+}
+
+fn refusal_of(error: &Error) -> String {
+    match TroubleKind::of(error) {
+        Some(trouble) => trouble.summary().to_owned(),
+        None => format!("it does not do what it is asked: {:?}", error.kind()),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::answer;
 use crate::counter::{self, Counter};
 use crate::limits::LIST_MAX;
 use crate::query::Query;
-use crate::quota::Quota;
+use crate::quota::{Account, Quota};
 use crate::refusal::Refusal;
 use crate::routes::wrong_method;
 use crate::waits::Waits;
@@ -61,6 +61,10 @@ impl Counter for Server {
 
     fn quota(&self) -> &Quota {
         &self.outside().quota
+    }
+
+    fn account(&self, session: &Session) -> Account {
+        self.outside().sessions.account(session.id())
     }
 
     fn ttl(&self) -> Ttl {

@@ -210,7 +210,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn too_many() -> Refusal {
-    Refusal::too_many("could not log in: too many are logged in", "Wait until some have logged out.")
+    Refusal::limit("could not log in: too many are logged in", "Wait until some have logged out.")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outsiders::Outsiders;
 use super::stream::Streams;
-use crate::limits::{SERVER_CONNECTIONS_MAX, SERVER_WAITS_MAX};
+use crate::limits::{HELD_PER_KEY_MAX, SERVER_CONNECTIONS_MAX, SERVER_WAITS_MAX};
 use crate::quota::Quota;
 use crate::waits::{AtEnd, Waits};
 
@@ -21,7 +21,7 @@ pub(crate) struct Outside {
 impl Outside {
     /// On the store of locks, until `stopping`.
     pub(crate) fn new(locks: Coord, stopping: CancellationToken) -> Self {
-        let quota = Quota::default();
+        let quota = Quota::new(HELD_PER_KEY_MAX);
         Self {
             sessions: Outsiders::new(locks, quota.clone(), stopping.clone()),
             waits: Waits::new(stopping.clone(), AtEnd::Stand, SERVER_WAITS_MAX),

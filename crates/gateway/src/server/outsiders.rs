@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SESSIONS_PER_KEY_MAX;
-use crate::quota::Quota;
+use crate::quota::{Account, Quota};
 use crate::refusal::Refusal;
 
 /// How often those that have a connection open are looked through.
@@ -117,6 +117,15 @@ impl Outsiders {
         (!outsider.is_over(now) && !outsider.session.is_over()).then(|| outsider.session.clone())
     }
 
+    /// Who what a session holds counts for.
+    pub(crate) fn account(&self, session: &SessionId) -> Account {
+        let known = self.lock();
+        match known.sessions.get(session).and_then(|one| one.made_with.as_ref()) {
+            Some(key) => Account::Key(key.to_string()),
+            None => Account::Session(session.clone()),
+        }
+    }
+
     /// Takes note that the store has heard of a session by a request that left at `sent`.
     pub(crate) fn heard(&self, session: &SessionId, sent: Duration) {
         if let Some(known) = self.lock().sessions.get_mut(session) {
@@ -150,7 +159,7 @@ impl Outsiders {
         if made < SESSIONS_PER_KEY_MAX {
             return Ok(());
         }
-        Err(Refusal::too_many(
+        Err(Refusal::limit(
             format!(
                 "could not make a session: the key {key} has {SESSIONS_PER_KEY_MAX}, and that is the most"
             ),
@@ -228,7 +237,7 @@ mod tests {
     use super::*;
 
     fn outsiders() -> Outsiders {
-        Outsiders::new(Coord::new(Arc::new(Memory::new())), Quota::default(), CancellationToken::new())
+        Outsiders::new(Coord::new(Arc::new(Memory::new())), Quota::new(usize::MAX), CancellationToken::new())
     }
 
     fn key(name: &str) -> KeyName {
@@ -239,7 +248,7 @@ mod tests {
     async fn a_token_is_proved_by_the_store_where_this_node_knows_nothing_of_it() {
         let first = outsiders();
         let session = first.open(Identity::default(), Some(SESSION_TTL), &key("ci")).await.unwrap();
-        let second = Outsiders::new(first.coord.clone(), Quota::default(), CancellationToken::new());
+        let second = Outsiders::new(first.coord.clone(), Quota::new(usize::MAX), CancellationToken::new());
         assert_eq!(second.prove(&session.token()).await.unwrap().id(), session.id());
         let other = first.open(Identity::default(), Some(SESSION_TTL), &key("ci")).await.unwrap();
         let forged = format!("{}.{}", session.id(), other.token().expose().split_once('.').unwrap().1);

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
@@ -22,6 +23,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::limits::{HEARTBEAT, STREAM_PLACES, STREAM_STALLS, STREAMS_MAX};
 use crate::refusal::Refusal;
+
+/// Somebody may have closed a stream by then.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The streams that are open. Cheap to clone.
 #[derive(Clone)]
@@ -48,10 +52,11 @@ impl Streams {
         F: Future<Output = Result<(), Gone>> + Send + 'static,
     {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Refusal::too_many(
+            Refusal::limit(
                 format!("could not open a stream: {STREAMS_MAX} are open, and that is the most"),
                 "Close some, or ask without following.",
             )
+            .after(AGAIN_AFTER)
         })?;
         let (sender, receiver) = mpsc::channel(STREAM_PLACES);
         let (outlet, closed) = (Outlet { sender: sender.clone() }, sender);

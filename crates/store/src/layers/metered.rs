@@ -175,7 +175,7 @@ struct Counters {
 }
 
 /// In the order of their declaration, so that a kind's discriminant is its place.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind::Unavailable,
     Kind::Unknown,
     Kind::Invalid,
@@ -186,6 +186,7 @@ const KINDS: [Kind; 10] = [
     Kind::TooNew,
     Kind::Unsupported,
     Kind::Rewound,
+    Kind::Replaced,
 ];
 
 impl Counters {

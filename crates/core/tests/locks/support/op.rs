@@ -75,7 +75,7 @@ impl Op {
             }
             Self::End { session, held } => end_session(view, session, held).map(|((), c)| (Answer::Done, c)),
             Self::Break(key) => {
-                break_lock(view, key, "a test").map(|(answer, c)| (Answer::Broken(answer), c))
+                break_lock(view, key, "a test", "an operator").map(|(answer, c)| (Answer::Broken(answer), c))
             }
         }
     }
