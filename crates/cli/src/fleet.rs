@@ -203,7 +203,9 @@ impl Fleet {
             Some(elsewhere) => Coord::new(open_store(elsewhere.expose()).await?),
             None => coord.clone(),
         };
-        let control = Control::once(coord, locks, Arc::new(folder), Arc::new(loaded)).on(redacted(&url));
+        let control = Control::once(coord, locks, Arc::new(folder), Arc::new(loaded))
+            .on(redacted(&url))
+            .isolating(bell_runner::isolation::probe);
         Ok(Self { whom: Whom::Here(Box::new(control)), user, store })
     }
 

@@ -104,6 +104,8 @@ async fn control(reach: &Reach, folder: &Path) -> Result<(Control, Watch), Refus
             "Look at the limits of this machine.",
         )
     })?;
-    let control = Control::live(coord, locks, Arc::new(folder), project).on(redacted(&url));
+    let control = Control::live(coord, locks, Arc::new(folder), project)
+        .on(redacted(&url))
+        .isolating(bell_runner::isolation::probe);
     Ok((control, watch))
 }

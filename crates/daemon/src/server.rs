@@ -109,7 +109,7 @@ async fn control(site: &Site) -> Result<Control, UpError> {
         None => site.coord.clone(),
     };
     let control = Control::live(site.coord.clone(), locks, Arc::new(folder), site.project.clone());
-    Ok(control.on(bell_locks::open::redacted(&site.store_url)))
+    Ok(control.on(bell_locks::open::redacted(&site.store_url)).isolating(bell_runner::isolation::probe))
 }
 
 /// A port that whoever started this daemon holds open, and its address.

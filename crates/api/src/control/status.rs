@@ -68,6 +68,14 @@ pub struct Attention {
 pub enum AttentionKind {
     /// A file of the project has an error. A running daemon keeps the last good version; an agent without one does not run.
     BrokenFile,
+    /// The runs of an agent are not isolated, as its settings say.
+    NotIsolated,
+    /// This machine can isolate runs only in part.
+    IsolatedInPart,
+    /// This machine can't isolate the runs of an agent, so they are not started.
+    CanNotIsolate,
+    /// The runs of an agent may change what defines the fleet.
+    EditsProject,
 }
 
 /// How an agent stands.

@@ -9,6 +9,7 @@
 //! | `holding` | S8, S9: pausing and stopping |
 //! | `runs` | S7, S11, S12: how runs end, and exit codes |
 //! | `logs` | G5: what runs printed |
+//! | `isolation` | S13: what a run can't read or change |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
 
@@ -20,6 +21,7 @@ mod cron;
 mod fleet;
 mod holding;
 mod hostile;
+mod isolation;
 mod logs;
 mod project;
 mod runs;
