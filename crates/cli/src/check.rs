@@ -4,13 +4,14 @@ use std::path::Path;
 
 use bell_api::exit;
 use bell_project::agent::Agent;
-use bell_project::check::{Surroundings, check as look, passwd_has};
+use bell_project::check::{IsolationSupport, Surroundings, check as look, passwd_has};
 use bell_project::cron::Timestamp;
 use bell_project::folder::Folder;
 use bell_project::load::{CONFIG_BYTES_MAX, Loaded};
 use bell_project::locate::STATE_FOLDER;
 use bell_project::name::AgentName;
 use bell_project::problem::{Place, Problem};
+use bell_runner::isolation;
 use bell_runner::presets::Presets;
 use bell_store::clock::wall;
 use serde::Serialize;
@@ -72,8 +73,12 @@ pub(crate) fn check(say: &Say, start: &Start, args: &CheckArgs) -> Result<u8, Re
 pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -> Vec<Problem> {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let names: Vec<String> = presets.names().map(str::to_owned).collect();
-    let around =
-        Surroundings { variable: &variable, has_user: &|user| passwd_has(&passwd, user), presets: &names };
+    let isolation = match isolation::probe() {
+        None => IsolationSupport::Missing(isolation::HINT),
+        Some(means) => means.lacks().map_or(IsolationSupport::Full, IsolationSupport::Partial),
+    };
+    let has_user = |user: &str| passwd_has(&passwd, user);
+    let around = Surroundings { variable: &variable, has_user: &has_user, presets: &names, isolation };
     let mut problems = look(folder, loaded, &around);
     problems.extend(tracked(folder));
     problems

@@ -387,8 +387,10 @@ impl Source {
             }
             _ => coord.clone(),
         };
-        let control = Control::once(coord, locks, Arc::new(self.folder), Arc::new(self.loaded));
-        Ok(Fleet { whom: Whom::Here(Box::new(control.on(redacted(&work.url)))), user, store })
+        let control = Control::once(coord, locks, Arc::new(self.folder), Arc::new(self.loaded))
+            .on(redacted(&work.url))
+            .isolating(bell_runner::isolation::probe);
+        Ok(Fleet { whom: Whom::Here(Box::new(control)), user, store })
     }
 
     /// Refuses to guess which stores they are.

@@ -90,6 +90,8 @@ async fn control(say: &Say, reach: &Reach, root: &Path) -> Result<(Control, Watc
             "Look at the limits of this machine.",
         )
     })?;
-    let control = Control::live(coord, locks, Arc::new(folder), project).on(redacted(&work.url));
+    let control = Control::live(coord, locks, Arc::new(folder), project)
+        .on(redacted(&work.url))
+        .isolating(bell_runner::isolation::probe);
     Ok((control, watch))
 }

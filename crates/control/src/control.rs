@@ -10,6 +10,7 @@ use bell_core::work::agent::AgentName;
 use bell_project::agent::Agent;
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
+use bell_runner::isolation::Means;
 use tokio::sync::watch;
 
 use crate::place::Place;
@@ -33,6 +34,8 @@ pub struct Control {
     pub project: watch::Receiver<Arc<Loaded>>,
     /// What the store is called, without its password; `None` if nobody is to know.
     pub store: Option<String>,
+    /// Says how runs are isolated on this machine, if they can be; `None` if nobody is to know.
+    pub isolation: Option<fn() -> Option<Means>>,
 }
 
 impl Control {
@@ -51,13 +54,19 @@ impl Control {
         project: watch::Receiver<Arc<Loaded>>,
     ) -> Self {
         let place = Place::of(folder.path());
-        Self { coord, locks, folder, place, project, store: None }
+        Self { coord, locks, folder, place, project, store: None, isolation: None }
     }
 
     /// The same, on a store that is called so in answers.
     #[must_use]
     pub fn on(self, store: impl Into<String>) -> Self {
         Self { store: Some(store.into()), ..self }
+    }
+
+    /// The same, on a machine that isolates runs so.
+    #[must_use]
+    pub fn isolating(self, isolation: fn() -> Option<Means>) -> Self {
+        Self { isolation: Some(isolation), ..self }
     }
 
     /// Writes down what somebody has just done. Whatever becomes of that, it was done.

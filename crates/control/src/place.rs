@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bell_core::work::Wall;
+use bell_core::work::agent::AgentName;
 use bell_core::work::run::RunId;
 use bell_project::locate::STATE_FOLDER;
 use bell_runner::launch::agent_dir;
@@ -77,6 +78,16 @@ impl Place {
             fs::set_permissions(folder, Permissions::from_mode(mode))?;
         }
         Ok(())
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The home of an agent that has one of its own.
+    pub fn home(&self, agent: &AgentName) -> PathBuf {
+        self.root.join("homes").join(agent.as_str())
     }
 
     /// Where runs have their folders.

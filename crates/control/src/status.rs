@@ -17,6 +17,8 @@ use bell_project::agent::Agent;
 use bell_project::cron::Schedule;
 use bell_project::load::Loaded;
 use bell_project::nearest::nearest;
+use bell_project::settings::IsolationLevel;
+use bell_runner::isolation::{HINT, Means};
 use bell_why::words::timestamp;
 
 use crate::control::{Control, agent_name};
@@ -99,10 +101,14 @@ impl Control {
     fn attention(&self, loaded: &Loaded, orphaned: &[(AgentName, u32)]) -> Vec<Attention> {
         let history = self.store.as_ref().map(|store| StoreHistory::load(&self.place, store));
         let of_store = history.and_then(|history| history.attention(&self.place));
+        let means = self.isolation.map(|means| means());
+        let enabled = loaded.agents.values().filter(|agent| agent.is_enabled());
+        let isolation = enabled.flat_map(|agent| isolation(agent, means));
         of_store
             .into_iter()
             .chain(broken_files(loaded))
             .chain(orphaned.iter().map(without_agent))
+            .chain(isolation)
             .take(ATTENTION)
             .collect()
     }
@@ -211,6 +217,41 @@ fn broken_files(loaded: &Loaded) -> Vec<Attention> {
             hint: problem.hint.clone(),
         })
         .collect()
+}
+
+/// What an operator should know of the isolation of an agent's runs. `means` is what the machine has for it, if that is
+/// known.
+fn isolation(agent: &Agent, means: Option<Option<Means>>) -> Vec<Attention> {
+    let settings = &agent.settings;
+    let about = |kind, message: String, hint: &str| Attention {
+        kind,
+        subject: agent.name.to_string(),
+        message,
+        hint: Some(hint.to_owned()),
+    };
+    let mut attention = Vec::new();
+    if settings.edits_project {
+        let message = "its runs may change what defines the fleet".to_owned();
+        attention.push(about(AttentionKind::EditsProject, message, "Leave `edits_project` out."));
+    }
+    attention.extend(match (settings.isolation, means) {
+        (IsolationLevel::None, _) => {
+            let message =
+                "its runs are not isolated: they can read keys, secrets and the runs of others".to_owned();
+            Some(about(AttentionKind::NotIsolated, message, "Leave `isolation` out."))
+        }
+        _ if settings.container.is_some() => None,
+        (_, Some(None)) => {
+            let message = "this machine can't isolate its runs, so they are not started".to_owned();
+            Some(about(AttentionKind::CanNotIsolate, message, HINT))
+        }
+        (_, Some(Some(means))) => means.lacks().map(|lacks| {
+            let message = format!("this machine isolates its runs only in part: {lacks}");
+            about(AttentionKind::IsolatedInPart, message, "Let the daemon's user make user namespaces.")
+        }),
+        (_, None) => None,
+    });
+    attention
 }
 
 /// The agent that was named, or all.

@@ -28,6 +28,7 @@ use bell_project::problem::Problem;
 use bell_project::settings::OnStop;
 use bell_project::stores::{self, ChosenStore, Origin};
 use bell_project::watch::{Notice, Watch};
+use bell_runner::isolation::{self, Means};
 use bell_store::info::Info;
 use bell_store::layers::Metered;
 use tokio::sync::watch;
@@ -183,6 +184,9 @@ impl Daemon {
         })
         .map_err(UpError::disk("watch the project"))?;
         let program = options.program.clone();
+        // Asked once: the first run need not wait for the answer.
+        let isolation = tokio::task::spawn_blocking(isolation::probe).await.unwrap_or_default();
+        tracing::info!(isolation = isolation.map_or("none", Means::word), "runs are isolated by");
         let site =
             Arc::new(Site { coord, lock_store, store_url, folder, place, project, node, program, metrics });
         let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));

@@ -11,12 +11,13 @@ use bell_project::agent::{Agent, Program};
 use bell_project::folder::ReadFault;
 use bell_project::load::CONFIG_BYTES_MAX;
 use bell_project::secret::SecretError;
-use bell_project::settings::{self, Keep};
+use bell_project::settings::{self, IsolationLevel, Keep};
 use bell_project::template::render;
 use bell_runner::container::{Container, Mount, MountAccess};
 use bell_runner::env::Environment;
 use bell_runner::error::Kind;
 use bell_runner::handle::SupervisorHandle;
+use bell_runner::isolation::{self, Isolation, Means, Views};
 use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, Worktree};
 use bell_runner::presets::{Given, McpServer, Presets};
 use bell_runner::spawn::spawn;
@@ -24,6 +25,7 @@ use bell_runner::user::User;
 use serde_json::Value;
 
 use crate::counter;
+use crate::isolation::{Editing, Rank, Scope, homes, store_files, strict, views};
 use crate::prompt::{context, prompt};
 use crate::site::Site;
 use crate::start_error::StartError;
@@ -109,12 +111,114 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
             StartError::Transient(format!("let another user reach the run's folder: {error}"))
         })?;
     }
-    launch.landlock = agent.settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
     launch.worktree = agent.settings.worktree.as_ref().map(|wanted| worktree(site, wanted));
     if launch.worktree.is_some() {
         launch.cwd = PathBuf::from(".");
     }
+    isolate(site, agent, &mut launch)?;
     Ok(launch)
+}
+
+/// Keeps the run away from what is not its own, by the means that this machine has. In a container the engine does that.
+fn isolate(site: &Site, agent: &Agent, launch: &mut Launch) -> Result<(), StartError> {
+    let (settings, agent_dir) = (&agent.settings, launch.agent_dir());
+    let paths = settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
+    if settings.isolation == IsolationLevel::None {
+        launch.landlock = paths;
+        return Ok(());
+    }
+    if settings.isolation == IsolationLevel::Strict {
+        let home = make_home(site, agent, launch.user.as_ref());
+        let home = home.map_err(|error| StartError::Transient(format!("make the agent's home: {error}")))?;
+        launch.env = std::mem::take(&mut launch.env)
+            .with("HOME", home.display().to_string())
+            .with("TMPDIR", agent_dir.display().to_string());
+    }
+    let scope = scope(site, agent, launch);
+    let views = views(&scope);
+    if let Some(container) = &mut launch.container {
+        container.views = views;
+        return Ok(());
+    }
+    let means = isolation::probe().ok_or_else(|| {
+        StartError::Agent(format!("isolate it: this machine has no means for it. {}", isolation::HINT))
+    })?;
+    if means == Means::Landlock {
+        // The usual folder for temporary files may be one that something hidden is in.
+        launch.env = std::mem::take(&mut launch.env).with("TMPDIR", agent_dir.display().to_string());
+    }
+    launch.landlock = match settings.isolation {
+        IsolationLevel::Strict => {
+            let Landlock { read, write, .. } = paths.unwrap_or_default();
+            Some(strict(&scope, read, write))
+        }
+        _ => paths,
+    };
+    launch.isolation = Some(Isolation { means, views });
+    Ok(())
+}
+
+/// The home of an agent's own, which is kept between its runs. No other agent sees it.
+fn make_home(site: &Site, agent: &Agent, user: Option<&User>) -> io::Result<PathBuf> {
+    let home = site.place.home(&agent.name);
+    DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
+    if let Some(user) = user {
+        std::os::unix::fs::chown(&home, Some(user.uid), Some(user.gid))?;
+    }
+    Ok(home)
+}
+
+/// What a run's view depends on.
+fn scope(site: &Site, agent: &Agent, launch: &Launch) -> Scope {
+    let settings = &agent.settings;
+    let project = site.folder.path();
+    // The daemon's own user has a home too, whatever its environment says.
+    let own_user = || User::find(&rustix::process::geteuid().as_raw().to_string()).ok();
+    let home_of_user = launch.user.clone().or_else(own_user).and_then(|user| user.home).map(PathBuf::from);
+    let home = match launch.user {
+        Some(_) => home_of_user.clone(),
+        None => std::env::var("HOME").ok().map(PathBuf::from),
+    };
+    let own_home = (settings.isolation == IsolationLevel::Strict).then(|| site.place.home(&agent.name));
+    let worktree = launch.worktree.as_ref().map(|_| launch.worktree_dir());
+    let is_root =
+        launch.user.as_ref().map_or_else(|| rustix::process::geteuid().is_root(), |user| user.uid == 0);
+    let named = settings.paths.iter().flat_map(|paths| paths.read.iter().chain(&paths.write));
+    let named =
+        named.chain(settings.worktree.as_ref().map(|worktree| &worktree.repo)).map(|path| project.join(path));
+    let tmp = std::env::var("TMPDIR").ok().map(PathBuf::from);
+    let stores = [
+        Some(site.store_url.clone()),
+        site.loaded().settings.locks.as_ref().map(|url| url.expose().to_owned()),
+    ];
+    Scope {
+        project: project.to_owned(),
+        state: site.place.root().to_owned(),
+        own: [launch.agent_dir()].into_iter().chain(worktree).chain(own_home.clone()).collect(),
+        commands: site.place.bin(),
+        program: real(&site.program),
+        agents: site.loaded().agents.values().map(|agent| project.join(&agent.folder)).collect(),
+        stores: stores.iter().flatten().flat_map(|url| store_files(url)).map(|file| real(&file)).collect(),
+        home: home.filter(|_| own_home.is_none()).map(|home| real(&home)),
+        homes: homes(&std::fs::read_to_string("/etc/passwd").unwrap_or_default()),
+        named: named
+            .chain(tmp)
+            .chain(home_of_user.filter(|_| own_home.is_none()))
+            .map(|path| real(&path))
+            .collect(),
+        path: std::env::var("PATH")
+            .unwrap_or_default()
+            .split(':')
+            .map(|path| real(Path::new(path)))
+            .collect(),
+        editing: if settings.edits_project { Editing::Allowed } else { Editing::Denied },
+        rank: if is_root { Rank::Root } else { Rank::Plain },
+    }
+}
+
+/// A path without links, as mounts and rules need it. What is not there has none.
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn file(name: &str, content: String) -> AgentFile {
@@ -244,6 +348,7 @@ fn container(site: &Site, wanted: &settings::Container) -> Container {
             Mount { from: site.program.clone(), to: site.program.clone(), access: MountAccess::Read },
         ],
         network: None,
+        views: Views::default(),
     }
 }
 

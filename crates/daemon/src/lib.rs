@@ -14,6 +14,7 @@
 //! | [`claiming`] | asking for work and starting it |
 //! | [`start_error`] | why a run could not be started, and what becomes of it |
 //! | `start_pace` | claiming slower while nothing can be started |
+//! | `isolation` | what a run sees of this machine |
 //! | `launching` | from a claimed job to a process that can be started |
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
@@ -32,6 +33,7 @@ pub mod claiming;
 mod counter;
 pub mod files;
 pub mod flow;
+mod isolation;
 mod launching;
 mod lock_waits;
 mod prompt;

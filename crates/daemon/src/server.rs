@@ -106,7 +106,7 @@ async fn control(site: &Site) -> Result<Control, UpError> {
     let folder = Folder::open(site.folder.path()).map_err(UpError::disk("open the project"))?;
     let control =
         Control::live(site.coord.clone(), site.locks().clone(), Arc::new(folder), site.project.clone());
-    Ok(control.on(bell_locks::open::redacted(&site.store_url)))
+    Ok(control.on(bell_locks::open::redacted(&site.store_url)).isolating(bell_runner::isolation::probe))
 }
 
 /// A port that whoever started this daemon holds open, and its address.

@@ -30,6 +30,8 @@ const INHERITED: &[(&[&str], &str)] = &[
     (&["overflow"], "overflow"),
     (&["on_stop"], "on_stop"),
     (&["max_reruns"], "max_reruns"),
+    (&["isolation"], "isolation"),
+    (&["edits_project"], "edits_project"),
 ];
 
 static SETTING_NAMES: LazyLock<&'static [&'static str]> = LazyLock::new(field_names::<AgentSettings>);

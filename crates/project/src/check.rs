@@ -11,6 +11,7 @@ use crate::load::Loaded;
 use crate::nearest::nearest;
 use crate::node::Node;
 use crate::problem::{Place, Problem};
+use crate::settings::IsolationLevel;
 
 /// The machine, as far as a project depends on it.
 pub struct Surroundings<'a> {
@@ -20,6 +21,19 @@ pub struct Surroundings<'a> {
     pub has_user: &'a dyn Fn(&str) -> bool,
     /// The presets that are known.
     pub presets: &'a [String],
+    /// What it has to isolate runs with.
+    pub isolation: IsolationSupport<'a>,
+}
+
+/// What a machine has to isolate runs with.
+#[derive(Clone, Copy, Debug)]
+pub enum IsolationSupport<'a> {
+    /// All that is needed.
+    Full,
+    /// A part of it; what is missing.
+    Partial(&'a str),
+    /// Nothing; what to do.
+    Missing(&'a str),
 }
 
 /// Everything that is wrong: in the files, and around them. In the order of files and lines.
@@ -62,6 +76,7 @@ fn check_agent(
     problems: &mut Vec<Problem>,
 ) {
     check_program(folder, agent, around, problems);
+    check_isolation(agent, around, problems);
     for secret in agent.settings.secrets.0.values() {
         check_secret(secret.resolve(folder, around.variable), &agent.place_of("secrets"), problems);
     }
@@ -80,6 +95,37 @@ fn check_agent(
         let problem =
             Problem::warning(agent.place_of("run"), "a preset without instructions has nothing to do");
         problems.push(problem.hint("Write what the agent is to do after the frontmatter."));
+    }
+}
+
+fn check_isolation(agent: &Agent, around: &Surroundings<'_>, problems: &mut Vec<Problem>) {
+    let settings = &agent.settings;
+    if settings.edits_project {
+        let message =
+            "its runs may change what defines the fleet: settings, instructions and scripts of all agents";
+        let problem = Problem::warning(agent.place_of("edits_project"), message);
+        problems.push(problem.hint("Leave `edits_project` out, unless this agent is there for that."));
+    }
+    let place = agent.place_of("isolation");
+    if settings.isolation == IsolationLevel::None {
+        let message = "its runs are not isolated: they can read keys, secrets and the runs of others";
+        problems
+            .push(Problem::warning(place, message).hint("Leave `isolation` out, or set it to \"strict\"."));
+        return;
+    }
+    // In a container its engine isolates the run.
+    match around.isolation {
+        _ if settings.container.is_some() => {}
+        IsolationSupport::Full => {}
+        IsolationSupport::Partial(missing) => {
+            let message = format!("this machine can isolate its runs only in part: {missing}");
+            problems
+                .push(Problem::warning(place, message).hint("Let the daemon's user make user namespaces."));
+        }
+        IsolationSupport::Missing(hint) => {
+            let message = "this machine can't isolate its runs, so they are not started";
+            problems.push(Problem::error(place, message).hint(hint));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod url;
 mod webhook;
 mod zone;
 
-pub use agent::{AgentSettings, Catchup, OnBusy, OnStop, Overlap, Run};
+pub use agent::{AgentSettings, Catchup, IsolationLevel, OnBusy, OnStop, Overlap, Run};
 pub use length::{Length, MAX_LENGTH};
 pub use limits::{Container, Keep, Limits, Paths, Runtime, Worktree};
 pub use project::{Gateway, Local, MetricsAccess, Overflow, ProjectSettings};

@@ -3,10 +3,14 @@
 #[expect(dead_code, reason = "each test uses a part of it")]
 mod support;
 
-use bell_project::check::{Surroundings, check, passwd_has};
+use bell_project::check::{IsolationSupport, Surroundings, check, passwd_has};
 use support::Project;
 
 fn checked(project: &Project) -> Vec<String> {
+    checked_with(project, IsolationSupport::Full)
+}
+
+fn checked_with(project: &Project, isolation: IsolationSupport<'_>) -> Vec<String> {
     let presets = ["claude".to_owned(), "codex".to_owned()];
     let path = project.path("bin").display().to_string();
     let around = Surroundings {
@@ -17,6 +21,7 @@ fn checked(project: &Project) -> Vec<String> {
         },
         has_user: &|user| passwd_has("root:x:0:0::/root:/bin/sh\nagent:x:1:1::/:/bin/sh\n", user),
         presets: &presets,
+        isolation,
     };
     let (folder, loaded) = (project.open(), project.load());
     check(&folder, &loaded, &around).iter().map(ToString::to_string).collect()
@@ -75,4 +80,46 @@ fn a_user_must_exist_and_a_secret_should() {
             "config.toml:3:10: warning: could not find the variable HOOK",
         ]
     );
+}
+
+#[test]
+fn runs_that_are_not_isolated_or_may_change_the_fleet_are_named() {
+    let project = with_program();
+    project.agent("a", "");
+    project.write("agents/a/config.toml", "isolation = \"none\"\nedits_project = true\n");
+    assert_eq!(
+        checked(&project),
+        [
+            "agents/a/config.toml:1:13: warning: its runs are not isolated: they can read keys, secrets and the runs of others",
+            "agents/a/config.toml:2:17: warning: its runs may change what defines the fleet: settings, instructions and scripts \
+             of all agents",
+        ]
+    );
+}
+
+#[test]
+fn a_setting_of_the_project_holds_for_agents_that_say_nothing() {
+    let project = with_program();
+    project.agent("a", "");
+    project.write("config.toml", "isolation = \"none\"\n");
+    let [problem] = checked(&project).try_into().unwrap();
+    assert!(problem.starts_with("config.toml:1:13: warning: its runs are not isolated"), "{problem}");
+    project.write("agents/a/config.toml", "isolation = \"strict\"\n");
+    assert_eq!(checked(&project), [""; 0]);
+}
+
+#[test]
+fn an_agent_that_this_machine_can_not_isolate_is_an_error_unless_it_asks_for_none() {
+    let project = with_program();
+    project.agent("a", "");
+    let missing = IsolationSupport::Missing("Do this.");
+    let [problem] = checked_with(&project, missing).try_into().unwrap();
+    assert!(problem.contains("error: this machine can't isolate its runs"), "{problem}");
+    let [problem] = checked_with(&project, IsolationSupport::Partial("sockets")).try_into().unwrap();
+    assert!(
+        problem.contains("warning: this machine can isolate its runs only in part: sockets"),
+        "{problem}"
+    );
+    project.write("agents/a/config.toml", "container = { image = \"x\" }\n");
+    assert_eq!(checked_with(&project, missing), [""; 0]);
 }

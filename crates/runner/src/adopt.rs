@@ -103,6 +103,7 @@ async fn settle(dir: &RunDir, claim: Claim, why: &str) -> Result<Settled> {
     let unconfirmed = sweep::everything(&launch, state.as_ref()).await;
     // What can't be forgotten only its owner can read.
     let _ = dir.forget_environment(&launch);
+    let isolation = launch.isolation.as_ref().map(|isolation| isolation.means);
     let exit = Exit {
         run: launch.run,
         nonce: launch.nonce,
@@ -116,6 +117,7 @@ async fn settle(dir: &RunDir, claim: Claim, why: &str) -> Result<Settled> {
         truncated: false,
         left_behind: false,
         unconfirmed,
+        isolation,
     };
     dir.set_exit(&exit)?;
     drop(claim);

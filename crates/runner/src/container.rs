@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
+use crate::isolation::{Kind as FileKind, Step, View, Views, plan};
 use crate::launch::{Launch, Stdin};
 
 /// The container that an agent runs in.
@@ -24,9 +25,12 @@ pub struct Container {
     pub mounts: Vec<Mount>,
     /// The engine's name of a network; `none` for none.
     pub network: Option<String>,
+    /// What the container sees of its mounts.
+    #[serde(default)]
+    pub views: Views,
 }
 
-/// A folder or file of this machine, seen in a container.
+/// A folder or file of this machine, seen in a container. Without a place here it is an empty folder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mount {
     /// Here.
@@ -82,6 +86,9 @@ pub(crate) fn run_argv(
     for mount in &container.mounts {
         option("--mount", mount.to_option()?);
     }
+    for mount in masks(container, FileKind::at) {
+        option("--mount", mount.to_option()?);
+    }
     let limits = &launch.limits;
     let limited = [
         ("--memory", limits.memory_bytes.map(|bytes| bytes.to_string())),
@@ -98,6 +105,28 @@ pub(crate) fn run_argv(
     argv.push(container.image.clone());
     argv.extend(launch.argv.iter().cloned());
     Ok(argv)
+}
+
+/// Mounts over the other mounts, which give the run its views. Engines make the mounts of inner folders last.
+fn masks(container: &Container, kind: impl Fn(&Path) -> Option<FileKind>) -> Vec<Mount> {
+    let is_mounted = |path: &Path| container.mounts.iter().any(|mount| path.starts_with(&mount.to));
+    let views: Views = container.views.iter().filter(|(path, _)| is_mounted(path)).map(owned).collect();
+    let view = |path: &Path| match views.of(path) {
+        View::ReadOnly => MountAccess::Read,
+        View::Hidden | View::Open => MountAccess::Write,
+    };
+    let mount = |from: PathBuf, to: PathBuf, access| Mount { from, to, access };
+    let masks = plan(&views, kind).into_iter().filter_map(|step| match step {
+        Step::Cover(path, FileKind::Folder) => Some(mount(PathBuf::new(), path, MountAccess::Write)),
+        Step::Cover(path, FileKind::File) => Some(mount("/dev/null".into(), path, MountAccess::Read)),
+        Step::Restore(path, _) => Some(mount(path.clone(), path.clone(), view(&path))),
+        Step::Seal(_) => None,
+    });
+    masks.collect()
+}
+
+fn owned((path, view): (&Path, View)) -> (PathBuf, View) {
+    (path.to_owned(), view)
 }
 
 /// Ends the container at once.
@@ -133,6 +162,9 @@ impl Mount {
                 Error::new(Kind::Invalid, format!("mount {from}: its name has a comma or quote in it"));
             return Err(error.hint("Use a path without commas and quotes."));
         }
+        if self.from.as_os_str().is_empty() {
+            return Ok(format!("type=tmpfs,target={to}"));
+        }
         let access = match self.access {
             MountAccess::Read => ",readonly",
             MountAccess::Write => "",
@@ -156,6 +188,7 @@ mod tests {
             image: "alpine:3".into(),
             mounts: Vec::new(),
             network: None,
+            views: Views::default(),
         }
     }
 
@@ -191,6 +224,30 @@ mod tests {
         odd.mounts.push(Mount { from, to, access: MountAccess::Read });
         assert_eq!(argv_of(&launch(), &odd).unwrap_err().kind(), Kind::Invalid);
         assert!(env_file(&Environment::empty().with("A", "b\nC=d")).is_err());
+    }
+
+    #[test]
+    fn what_is_hidden_is_covered_inside_and_what_is_not_mounted_needs_no_cover() {
+        let mut container = container();
+        let project = PathBuf::from("/p");
+        container.mounts.push(Mount { from: project.clone(), to: project, access: MountAccess::Write });
+        let views = [
+            ("/p/.bell", View::Hidden),
+            ("/p/.bell/runs/r/agent", View::Open),
+            ("/p/agents", View::ReadOnly),
+            ("/home", View::Hidden),
+        ];
+        container.views = views.into_iter().map(|(path, view)| (path.into(), view)).collect();
+        let masks = masks(&container, |_| Some(FileKind::Folder));
+        let options: Vec<String> = masks.iter().map(|mask| mask.to_option().unwrap()).collect();
+        assert_eq!(
+            options,
+            [
+                "type=tmpfs,target=/p/.bell",
+                "type=bind,source=/p/.bell/runs/r/agent,target=/p/.bell/runs/r/agent",
+                "type=bind,source=/p/agents,target=/p/agents,readonly",
+            ]
+        );
     }
 
     #[test]

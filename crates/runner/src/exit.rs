@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::isolation::Means;
 
 /// Why a run is over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -131,6 +132,9 @@ pub struct Exit {
     pub left_behind: bool,
     /// What could not be confirmed to be gone, such as a container whose engine does not answer.
     pub unconfirmed: Option<String>,
+    /// How the run was isolated; nothing, if it was not.
+    #[serde(default)]
+    pub isolation: Option<Means>,
 }
 
 /// What the processes of a run used, as far as the kernel counts it.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::container::Container;
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::run_dir::{FOR_AGENT, RunDir};
+use crate::isolation::Isolation;
+use crate::run_dir::{FOR_AGENT, RunDir, WORKTREE};
 use crate::user::User;
 
 /// Between TERM and KILL, unless the launch says otherwise.
@@ -50,6 +51,9 @@ pub struct Launch {
     pub privileges: Privileges,
     /// Which files the agent can reach; all that its user can, if nothing is said.
     pub landlock: Option<Landlock>,
+    /// What is hidden from the agent, and read-only to it; nothing, if nothing is said.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
     /// A git worktree of its own.
     pub worktree: Option<Worktree>,
     /// A container to run in.
@@ -195,6 +199,7 @@ impl Launch {
             user: None,
             privileges: Privileges::None,
             landlock: None,
+            isolation: None,
             worktree: None,
             container: None,
             cgroup: Cgroup::Auto,
@@ -205,6 +210,11 @@ impl Launch {
     /// there.
     pub fn agent_dir(&self) -> PathBuf {
         agent_dir(&self.run_dir)
+    }
+
+    /// The folder in the run directory where its git worktree is, if it has one.
+    pub fn worktree_dir(&self) -> PathBuf {
+        self.run_dir.join(WORKTREE)
     }
 
     /// The launch of a run.
@@ -233,7 +243,7 @@ impl Launch {
         if self.limits.cpu_weight.is_some_and(|weight| !(1..=10_000).contains(&weight)) {
             return invalid("use that processor weight", "Use 1 to 10,000; 100 is usual.");
         }
-        if self.container.is_some() && self.landlock.is_some() {
+        if self.container.is_some() && (self.landlock.is_some() || self.isolation.is_some()) {
             return invalid(
                 "restrict the files of a container by landlock",
                 "Mount into the container only what it may reach.",

@@ -17,6 +17,7 @@ pub mod error;
 pub mod exit;
 pub mod handle;
 pub mod hooks;
+pub mod isolation;
 pub mod launch;
 pub mod logs;
 pub mod presets;

@@ -6,6 +6,7 @@
 //! and nothing of the agent has run. The socket closes by itself when the agent takes over.
 
 mod limits;
+mod mounts;
 mod privileges;
 mod sandbox;
 
@@ -16,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
+use landlock::RulesetCreated;
 use rustix::fs::Mode;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid, umask};
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::quiet;
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
+use crate::isolation::{Isolation, Means};
 use crate::launch::{Landlock, Limits, Privileges};
 use crate::user::User;
 
@@ -48,6 +51,7 @@ pub(crate) struct Stage {
     pub(crate) user: Option<User>,
     pub(crate) privileges: Privileges,
     pub(crate) landlock: Option<Landlock>,
+    pub(crate) isolation: Option<Isolation>,
 }
 
 /// Whether agents can be held to [`Landlock`] rules here. The kernel itself is asked, as it is for each of them: the list of
@@ -95,9 +99,9 @@ fn become_next(socket: &OwnedFd) -> Result<Never> {
         Input::Ours(path) => Some(open_input(path)?),
         Input::Null | Input::Theirs(_) => None,
     };
-    let rules = stage.landlock.as_ref().map(sandbox::prepare).transpose()?;
     limits::apply(&stage.limits)?;
-    privileges::reduce(stage.privileges, stage.user.as_ref())?;
+    let rules = isolate(&stage)?;
+    privileges::drop_all(stage.privileges)?;
     // The kernel forgets it when the user changes.
     end_with(stage.supervisor)?;
     enter(&stage.cwd)?;
@@ -110,6 +114,43 @@ fn become_next(socket: &OwnedFd) -> Result<Never> {
         sandbox::enforce(rules)?;
     }
     execute(&stage, input, socket)
+}
+
+/// Gives this process its view of the machine and its user. Answers the rules that are to hold from the end on.
+///
+/// Mounts that root makes are made before it changes its user, those in a user namespace after, since that maps no user but
+/// the one that made it. Landlock comes last: it forbids mounts.
+fn isolate(stage: &Stage) -> Result<Option<RulesetCreated>> {
+    let (landlock, user) = (stage.landlock.as_ref(), stage.user.as_ref());
+    let Some(Isolation { means, views }) = &stage.isolation else {
+        let rules = landlock.map(sandbox::prepare).transpose()?;
+        privileges::switch(stage.privileges, user)?;
+        return Ok(rules);
+    };
+    match means {
+        Means::Mounts => {
+            mounts::enter()?;
+            mounts::make(views)?;
+            let rules = landlock.map_or_else(sandbox::apart, sandbox::prepare)?;
+            privileges::switch(stage.privileges, user)?;
+            Ok(Some(rules))
+        }
+        Means::UserMounts => {
+            privileges::switch(stage.privileges, user)?;
+            mounts::enter_with_user()?;
+            mounts::make(views)?;
+            match landlock {
+                Some(landlock) => sandbox::prepare(landlock).map(Some),
+                // Its user namespace keeps it apart from others. Where the kernel can it is kept from signalling them too.
+                None => Ok(sandbox::apart().ok()),
+            }
+        }
+        Means::Landlock => {
+            let rules = sandbox::prepare_around(views, landlock)?;
+            privileges::switch(stage.privileges, user)?;
+            Ok(Some(rules))
+        }
+    }
 }
 
 /// From now on this process is killed when the supervisor dies, the next program included.

@@ -224,6 +224,7 @@ fn exit(launch: &Launch, state: &State, outcome: Outcome, log: &Writer) -> Exit 
         truncated: log.is_truncated(),
         left_behind: outcome.left_behind,
         unconfirmed: outcome.unconfirmed,
+        isolation: launch.isolation.as_ref().map(|isolation| isolation.means),
     }
 }
 

@@ -256,6 +256,7 @@ mod tests {
             user: None,
             privileges: crate::launch::Privileges::None,
             landlock: None,
+            isolation: None,
         };
         let mut children = Children::listen().unwrap();
         let process = begin(&mut children, quiet("/bin/false"), None, born_in).unwrap();

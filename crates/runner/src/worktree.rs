@@ -3,14 +3,13 @@
 //! Git runs as the agent's user and without the repository's hooks: a hook is a program that somebody else
 //! chose.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::children::Children;
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{AfterRun, Launch, Limits, Privileges, Worktree};
-use crate::run_dir::WORKTREE;
 use crate::stage::{Input, Stage};
 use crate::tool;
 
@@ -19,11 +18,6 @@ const GIT_LIMIT: Duration = Duration::from_secs(300);
 
 const NO_HOOKS: &[&str] = &["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
 
-/// Where the worktree of a run is.
-pub(crate) fn path(launch: &Launch) -> PathBuf {
-    launch.run_dir.join(WORKTREE)
-}
-
 /// Makes the worktree in a folder that is there and empty.
 pub(crate) async fn make(children: &mut Children, launch: &Launch, worktree: &Worktree) -> Result<()> {
     let doing = format!("make a worktree of {} at {}", worktree.repo.display(), worktree.at);
@@ -31,7 +25,7 @@ pub(crate) async fn make(children: &mut Children, launch: &Launch, worktree: &Wo
         let error = Error::new(Kind::Invalid, format!("{doing}: that is no name of a commit"));
         return Err(error.hint("Name a branch, a tag or a commit."));
     }
-    let folder = path(launch).display().to_string();
+    let folder = launch.worktree_dir().display().to_string();
     let arguments = ["worktree", "add", "--detach", &folder, &worktree.at];
     git(children, launch, &worktree.repo, &arguments, &doing).await.map(drop).map_err(|error| {
         error.hint("Look whether the repository and the name are right, and open to the agent's user.")
@@ -40,7 +34,7 @@ pub(crate) async fn make(children: &mut Children, launch: &Launch, worktree: &Wo
 
 /// Takes the worktree away, unless it is to be kept or holds something that is nowhere else.
 pub(crate) async fn remove(children: &mut Children, launch: &Launch, worktree: &Worktree) -> Result<()> {
-    let folder = path(launch);
+    let folder = launch.worktree_dir();
     let goes = match worktree.after {
         AfterRun::Keep => false,
         AfterRun::Remove => true,
@@ -51,7 +45,12 @@ pub(crate) async fn remove(children: &mut Children, launch: &Launch, worktree: &
     }
     let name = folder.display().to_string();
     let arguments = ["worktree", "remove", "--force", &name];
-    git(children, launch, &worktree.repo, &arguments, "remove the worktree").await.map(drop)
+    let removed = git(children, launch, &worktree.repo, &arguments, "remove the worktree").await;
+    // An isolated git can empty the folder, but not remove it: something is mounted there.
+    match std::fs::remove_dir(&folder) {
+        Ok(()) => Ok(()),
+        Err(_) => removed.map(drop),
+    }
 }
 
 /// Whether nothing is changed, and some branch or tag has every commit.
@@ -86,6 +85,7 @@ async fn git(
         user: launch.user.clone(),
         privileges: Privileges::None,
         landlock: None,
+        isolation: launch.isolation.clone(),
     };
     tool::run(children, &stage, GIT_LIMIT).await?.checked(doing)
 }

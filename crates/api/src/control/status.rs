@@ -74,6 +74,14 @@ pub enum AttentionKind {
     StoreReplaced,
     /// The store answers with a lower revision than it had: it was set back to an older copy. Commits are refused.
     StoreWentBack,
+    /// The runs of an agent are not isolated, as its settings say.
+    NotIsolated,
+    /// This machine can isolate runs only in part.
+    IsolatedInPart,
+    /// This machine can't isolate the runs of an agent, so they are not started.
+    CanNotIsolate,
+    /// The runs of an agent may change what defines the fleet.
+    EditsProject,
 }
 
 /// How an agent stands.

@@ -4,6 +4,7 @@ use bell_project::agent::{Agent, Program};
 use bell_project::load::Loaded;
 use bell_project::settings::Runtime;
 use bell_runner::cgroup::Ground;
+use bell_runner::isolation;
 use bell_verify::doctor::{Finding, Level};
 
 use super::machine::Machine;
@@ -32,6 +33,7 @@ pub(super) fn judge(loaded: &Loaded, seen: &Machine) -> Vec<Finding> {
         secrets(seen),
         cgroups(loaded, seen),
         landlock(seen),
+        isolation(seen),
     ];
     findings.extend(room(seen));
     findings.extend(clock(loaded, seen));
@@ -119,6 +121,30 @@ fn landlock(seen: &Machine) -> Finding {
         finding(Level::Ok, "landlock", "the kernel can limit what agents touch (`paths`)")
     } else {
         finding(Level::Note, "landlock", "this kernel can't limit what agents touch (`paths`)")
+    }
+}
+
+fn isolation(seen: &Machine) -> Finding {
+    let Some(means) = seen.isolation else {
+        return with_next(
+            finding(
+                Level::Warning,
+                "isolation",
+                "this machine can't isolate runs: only those of `isolation = \"none\"` start",
+            ),
+            isolation::HINT,
+        );
+    };
+    let what = format!("runs are isolated by {means}");
+    match means.lacks() {
+        None => finding(Level::Ok, "isolation", what),
+        Some(lacks) => {
+            let finding = finding(Level::Warning, "isolation", format!("{what}: {lacks}"));
+            with_next(
+                finding,
+                "sysctl user.max_user_namespaces=15000, or run the daemon as root with `user`.",
+            )
+        }
     }
 }
 
@@ -242,6 +268,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use bell_project::folder::Folder;
+    use bell_runner::isolation::Means;
     use bell_runner::presets::Presets;
 
     use super::*;
@@ -255,6 +282,7 @@ mod tests {
             ahead_ms: Some(0),
             ground: Ground::Open { group: "/g".into(), controllers: vec!["memory".into(), "pids".into()] },
             landlock: true,
+            isolation: Some(Means::UserMounts),
             user_namespaces: true,
             is_root: false,
             watches: Some(1_000),
@@ -291,6 +319,7 @@ mod tests {
             free_bytes: Some(1),
             ground: Ground::Missing,
             landlock: false,
+            isolation: None,
             watches: Some(1),
             open_files: Some(1),
             ..machine()
@@ -299,6 +328,13 @@ mod tests {
         assert!(findings.len() > 7, "{findings:?}");
         for finding in findings.iter().filter(|finding| finding.level > Level::Note) {
             assert!(finding.next.is_some(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_isolates_runs_in_part_or_not_at_all_is_warned_of() {
+        for isolation in [None, Some(Means::Landlock)] {
+            assert_eq!(worst("", &Machine { isolation, ..machine() }), Level::Warning);
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bell_project::problem::Problem;
 use bell_project::secret::SECRETS_FOLDER;
 use bell_runner::cgroup::{Ground, ground};
+use bell_runner::isolation::{self, Means};
 use bell_runner::presets::Presets;
 use bell_runner::stage::has_landlock;
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -31,6 +32,8 @@ pub(super) struct Machine {
     pub(super) ground: Ground,
     /// Whether the kernel has landlock.
     pub(super) landlock: bool,
+    /// How runs can be isolated, if they can be.
+    pub(super) isolation: Option<Means>,
     /// Whether the kernel lets users make user namespaces.
     pub(super) user_namespaces: bool,
     /// Whether this user is root.
@@ -74,6 +77,7 @@ pub(super) fn look(project: &Project, ahead_ms: Option<i64>) -> Result<Machine, 
         ahead_ms,
         ground: ground(),
         landlock: has_landlock(),
+        isolation: isolation::probe(),
         user_namespaces: number("/proc/sys/user/max_user_namespaces").is_some_and(|count| count > 0),
         is_root: geteuid().is_root(),
         watches: number("/proc/sys/fs/inotify/max_user_watches"),

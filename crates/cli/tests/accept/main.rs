@@ -10,6 +10,7 @@
 //! | `runs` | S7, S11, S12: how runs end, and exit codes |
 //! | `lock_waits` | S14: jobs that wait for the locks their agent declares |
 //! | `logs` | G5: what runs printed |
+//! | `isolation` | S13: what a run can't read or change |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
 
@@ -21,6 +22,7 @@ mod cron;
 mod fleet;
 mod holding;
 mod hostile;
+mod isolation;
 mod lock_waits;
 mod logs;
 mod project;

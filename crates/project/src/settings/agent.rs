@@ -76,7 +76,14 @@ pub struct AgentSettings {
     pub worktree: Option<Worktree>,
     /// What a run may use.
     pub limits: Limits,
-    /// What a run may touch of the file system. Default: what its user may.
+    /// What its runs are kept away from. `default`: `.bell`, other runs, other users' homes and processes, container engines;
+    /// what defines the fleet is read-only. `strict`: all files but the agent's folder, the project, a home of its own, the system's
+    /// programs and `paths`. `none`: nothing. Default: `isolation` of the project.
+    pub isolation: IsolationLevel,
+    /// Whether its runs may change what defines the fleet: `config.toml`, presets and the folders of agents. Default:
+    /// `edits_project` of the project.
+    pub edits_project: bool,
+    /// What a run may touch of the file system. Default: what its user and `isolation` let it.
     pub paths: Option<Paths>,
     /// The container that runs happen in. Default: none.
     pub container: Option<Container>,
@@ -113,6 +120,8 @@ impl Default for AgentSettings {
             may_call: None,
             worktree: None,
             limits: Limits::default(),
+            isolation: project.isolation,
+            edits_project: project.edits_project,
             paths: None,
             container: None,
         }
@@ -231,4 +240,17 @@ pub enum OnStop {
     Clear,
     /// They wait for the next start.
     Keep,
+}
+
+/// What the runs of an agent are kept away from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IsolationLevel {
+    /// From what is Bellwether's, other runs, and other users.
+    #[default]
+    Default,
+    /// From all files that are not named.
+    Strict,
+    /// From nothing.
+    None,
 }

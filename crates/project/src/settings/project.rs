@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Length, OnStop, StoreUrl, WebhookSource, Zone};
+use super::{IsolationLevel, Length, OnStop, StoreUrl, WebhookSource, Zone};
 
 /// The settings of a project: `config.toml` in its folder.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,10 @@ pub struct ProjectSettings {
     pub history_retention_days: u32,
     /// How long a stop waits for runs to end before it ends them.
     pub stop_timeout: Length,
+    /// What runs are kept away from, for agents that say nothing: `default`, `strict` or `none`.
+    pub isolation: IsolationLevel,
+    /// Whether runs may change what defines the fleet, for agents that say nothing.
+    pub edits_project: bool,
     /// How runs on this machine are treated.
     pub local: Local,
     /// The HTTP gateway.
@@ -62,6 +66,8 @@ impl Default for ProjectSettings {
             resource_lock_timeout: Length::from_secs(1_800),
             history_retention_days: 14,
             stop_timeout: Length::from_secs(300),
+            isolation: IsolationLevel::default(),
+            edits_project: false,
             local: Local::default(),
             gateway: Gateway::default(),
             webhooks: BTreeMap::new(),

@@ -12,16 +12,19 @@ use crate::error::{Error, Kind, Result};
 use crate::launch::Privileges;
 use crate::user::User;
 
-/// Becomes the user and drops the rest. From here on no program that is executed can get any of it back.
-pub(super) fn reduce(privileges: Privileges, user: Option<&User>) -> Result<()> {
-    let drop_all = privileges == Privileges::None;
-    if drop_all && geteuid().is_root() {
+/// Becomes the user. Whoever that is, no program that is executed from here on gets a capability.
+pub(super) fn switch(privileges: Privileges, user: Option<&User>) -> Result<()> {
+    if privileges == Privileges::None && geteuid().is_root() {
         empty_bounding_set()?;
     }
-    if let Some(user) = user {
-        switch(user)?;
-    }
-    if drop_all {
+    user.map_or(Ok(()), become_user)
+}
+
+/// Drops every capability. From here on no program that is executed can get any of it back.
+pub(super) fn drop_all(privileges: Privileges) -> Result<()> {
+    if privileges == Privileges::None {
+        // A user namespace has begun with all of them, if this process is in one of its own.
+        let _ = empty_bounding_set();
         let none = CapabilitySets {
             effective: CapabilitySet::empty(),
             permitted: CapabilitySet::empty(),
@@ -45,7 +48,7 @@ fn empty_bounding_set() -> Result<()> {
     Ok(())
 }
 
-fn switch(user: &User) -> Result<()> {
+fn become_user(user: &User) -> Result<()> {
     let is_already = geteuid().as_raw() == user.uid;
     if is_already && !geteuid().is_root() {
         return Ok(());

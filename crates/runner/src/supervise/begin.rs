@@ -90,6 +90,7 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
         user: launch.user.clone(),
         privileges: launch.privileges,
         landlock: launch.landlock.clone(),
+        isolation: launch.isolation.clone(),
     };
     let Some(wanted) = &launch.container else { return Ok(stage) };
     // The client is ours: what holds for the agent holds inside, by the engine's hand.
@@ -102,6 +103,7 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
         user: None,
         privileges: Privileges::None,
         landlock: None,
+        isolation: None,
         ..stage
     })
 }
@@ -109,7 +111,7 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
 /// In a worktree a relative folder is below its root.
 fn working_folder(launch: &Launch) -> PathBuf {
     match &launch.worktree {
-        Some(_) => worktree::path(launch).join(&launch.cwd),
+        Some(_) => launch.worktree_dir().join(&launch.cwd),
         None => launch.cwd.clone(),
     }
 }

@@ -227,6 +227,7 @@ async fn engine(
         user: None,
         privileges: Privileges::None,
         landlock: None,
+        isolation: None,
     };
     let answer = tool::run(children, &stage, ENGINE_LIMIT).await;
     answer.and_then(|answer| answer.checked("ask the container engine")).map_err(|error| error.to_string())

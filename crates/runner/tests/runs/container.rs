@@ -16,6 +16,7 @@ use bell_runner::container::Container;
 use bell_runner::env::Environment;
 use bell_runner::exit::Reason;
 use bell_runner::handle::How;
+use bell_runner::isolation::Views;
 use rustix::process::Signal;
 
 use crate::support::{Run, is_alive, kill, within};
@@ -62,6 +63,7 @@ impl Engine {
             image: "image".into(),
             mounts: Vec::new(),
             network: Some("none".into()),
+            views: Views::default(),
         }
     }
 }

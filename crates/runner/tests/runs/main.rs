@@ -8,6 +8,7 @@ mod adoption;
 mod confinement;
 mod container;
 mod ends;
+mod isolation;
 mod limits;
 mod output;
 mod refusals;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bell_runner::isolation::{Isolation, Means, View};
 use bell_runner::launch::{AfterRun, Worktree};
 
 use crate::support::Run;
@@ -85,5 +86,23 @@ async fn a_worktree_that_is_to_be_kept_is_kept() {
 async fn a_worktree_that_is_never_kept_goes_with_its_changes() {
     let run = run_in_worktree("echo new > new", AfterRun::Remove);
     run.end().await;
+    assert!(!worktree(&run).exists());
+}
+
+#[tokio::test]
+async fn a_worktree_of_an_isolated_run_is_made_and_removed_by_a_git_that_sees_no_more_than_the_run() {
+    let run = run_in_worktree("cat file; pwd", AfterRun::RemoveIfClean);
+    let (repo, secret) = (run.path("repo"), run.path("secret"));
+    std::fs::write(&secret, "canary\n").unwrap();
+    // A filter is a program that an agent may have written into the repository's settings.
+    git(&repo, &["config", "filter.evil.smudge", &format!("cat {} - || echo denied", secret.display())]);
+    std::fs::write(repo.join(".git/info/attributes"), "file filter=evil\n").unwrap();
+    let folders = [run.launch.agent_dir(), worktree(&run)].map(|folder| (folder, View::Open));
+    let hidden = [run.path("runs"), secret].map(|path| (path, View::Hidden));
+    let views = hidden.into_iter().chain(folders).collect();
+    let run = run.with(|launch| launch.isolation = Some(Isolation { means: Means::Mounts, views }));
+    assert!(run.end().await.reason.is_success());
+    assert_eq!(run.out(), format!("content\n{}\n", worktree(&run).display()));
+    assert_eq!(git(&run.path("repo"), &["worktree", "list"]).lines().count(), 1);
     assert!(!worktree(&run).exists());
 }

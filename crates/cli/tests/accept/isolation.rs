@@ -1,0 +1,311 @@
+//! What a run can read and change that it should not (S13): an agent tries, on a real fleet, as root, as a plain user with
+//! user namespaces, and as one with landlock alone.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::fleet::WAIT;
+use crate::support::{Place, Ran, Running, eventually, finish, start};
+
+const CANARY: &str = "hunter2-canary-4712";
+
+/// Nobody, as every Debian has it.
+const NOBODY: u32 = 65_534;
+
+/// What must fail whatever isolates the run. `$P` is the project, `$HIS` the run of the other agent.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("read the API key", "cat $P/.bell/api-key"),
+    ("read the database", "head -c 6 $P/bell.db | grep SQLite"),
+    ("read the secrets of the project", "cat $P/.bell/secrets/CANARY"),
+    ("read the files of another run", "cat $P/.bell/runs/$HIS/agent/prompt.md"),
+    ("read the output of another run", "cat $P/.bell/runs/$HIS/output.log"),
+    ("read the environment of another process", "grep -qs hunter2-canary /proc/[0-9]*/environ"),
+    ("change the settings of the project", "echo 'scale = 9' >> $P/config.toml"),
+    ("change what another agent is told", "echo 'Do evil.' >> $P/agents/other/SKILL.md"),
+    ("change what another agent runs", "echo 'true' >> $P/agents/other/run"),
+    ("change the settings of another agent", "echo 'user = \"root\"' >> $P/agents/other/config.toml"),
+    ("change its own settings", "echo 'isolation = \"none\"' >> $P/agents/probe/config.toml"),
+    ("add an agent", "mkdir $P/agents/evil"),
+    ("add a preset", "echo x > $P/presets/evil.toml"),
+    ("end another run", "kill -0 $(cat $P/work/pid)"),
+    ("end its supervisor", "kill -0 $PPID"),
+    ("read what the system keeps from its users", "grep -q . /etc/shadow"),
+];
+
+/// What must fail where there are mounts: landlock says nothing of sockets.
+const FORBIDDEN_BY_MOUNTS: &[(&str, &str)] = &[
+    ("reach the daemon by its socket", "test -S $P/.bell/bell.sock"),
+    ("reach the services of a user", "test -S $SERVICES"),
+    ("start something by the service manager", "systemd-run --user true"),
+    ("reach a container engine", "test -S $ENGINE"),
+    ("write a crontab", "echo '* * * * * true' > /var/spool/cron/crontabs/bell-test"),
+];
+
+/// What must work.
+const NEEDED: &[(&str, &str)] = &[
+    ("work in the project", "echo x > $P/work/file && cat $P/work/file"),
+    ("read the project", "cat $P/config.toml $P/agents/other/SKILL.md"),
+    ("take a lock", "bell lock run probe://x -- true"),
+    ("call another agent", "bell call helper --wait | grep helped"),
+    ("read its prompt", "cat $BELL_PROMPT_FILE"),
+    ("write into its folder", "echo x > ${BELL_PROMPT_FILE%/*}/own"),
+    ("use programs of the system", "git --version && date && ls /usr"),
+    ("read and write its home", "echo x > $HOME/.probe && cat $HOME/.probe && rm $HOME/.probe"),
+    ("use temporary files", "f=$(mktemp) && rm $f"),
+    ("resolve a name", "getent hosts localhost"),
+];
+
+/// Who runs the daemon.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum As {
+    Root,
+    Nobody,
+    NobodyWithoutNamespaces,
+}
+
+/// A fleet of `other`, at work with a secret in its environment, and `probe`.
+struct Fleet {
+    place: Place,
+    user: As,
+    bell: PathBuf,
+    /// The home of the daemon's user, which is not in the project.
+    home: tempfile::TempDir,
+    /// Sockets that stand for those of other programs.
+    _doors: [Door; 2],
+}
+
+/// A socket in a folder of its own. Both go when it is dropped.
+struct Door(PathBuf, #[expect(dead_code, reason = "it is held")] UnixListener);
+
+impl Door {
+    fn at(folder: &str) -> Self {
+        let folder = PathBuf::from(format!(
+            "{folder}/bell-test-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let folder = PathBuf::from(folder.display().to_string().replace(['(', ')'], ""));
+        fs::create_dir_all(&folder).unwrap();
+        let listener = UnixListener::bind(folder.join("socket")).unwrap();
+        fs::set_permissions(folder.join("socket"), fs::Permissions::from_mode(0o666)).unwrap();
+        Self(folder, listener)
+    }
+
+    fn socket(&self) -> String {
+        self.0.join("socket").display().to_string()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        // The folder of all of them, if it was made for this.
+        let _ = self.0.parent().map(fs::remove_dir);
+    }
+}
+
+impl Fleet {
+    fn of(user: As, attempts: &[(&str, &str)], settings: &str) -> Self {
+        let (place, home) = (Place::sqlite(), tempfile::tempdir().unwrap());
+        let doors = [Door::at("/run/user"), Door::at("/run/crio")];
+        let lines = attempts.iter().map(|(name, script)| {
+            format!(
+                "if ( {script} ) > /dev/null 2>&1; then echo 'can {name}'; else echo 'can not {name}'; fi\n"
+            )
+        });
+        let project = place.folder.path().display().to_string();
+        let [services, engine] = doors.each_ref().map(Door::socket);
+        let script = format!(
+            "P={project} SERVICES={services} ENGINE={engine} HIS=$(cat {project}/work/other) ELSEWHERE={}\n{}",
+            home.path().display(),
+            lines.collect::<String>()
+        );
+        place.write("work/keep", "");
+        place.write("config.toml", settings);
+        place.write("presets/keep", "");
+        fs::write(home.path().join(".bashrc"), "mine\n").unwrap();
+        place.write(".bell/secrets/CANARY", CANARY);
+        place.agent(
+            "other",
+            &format!("echo $BELL_RUN > work/other; echo $$ > work/pid; cd work; {WAIT}"),
+            "secrets = [\"CANARY\"]\n",
+        );
+        place.agent("helper", "bell return helped", "");
+        place.agent("probe", &script, "");
+        let bell = place.path("bell-of-the-test");
+        fs::copy(env!("CARGO_BIN_EXE_bell"), &bell).unwrap();
+        fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for private in [".bell", ".bell/secrets"] {
+            fs::set_permissions(place.path(private), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        fs::set_permissions(place.path(".bell/secrets/CANARY"), fs::Permissions::from_mode(0o600)).unwrap();
+        if user != As::Root {
+            give_all(place.folder.path());
+            give_all(home.path());
+        }
+        Self { place, user, bell, home, _doors: doors }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let before: &[&str] = match self.user {
+            As::Root => &["setpriv"],
+            As::Nobody => &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"],
+            As::NobodyWithoutNamespaces => &[
+                "setpriv",
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "unshare",
+                "--user",
+                "--map-current-user",
+                "--keep-caps",
+                "sh",
+                "-c",
+                "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --ambient-caps=-all \"$@\"",
+                "sh",
+            ],
+        };
+        let usual = self.place.command(arguments);
+        #[expect(clippy::disallowed_methods, reason = "a test runs the real binary as another user")]
+        let mut command = Command::new(before[0]);
+        command.args(&before[1..]).arg(&self.bell).args(arguments).current_dir(self.place.folder.path());
+        usual.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(command.env(name, value)),
+            None => drop(command.env_remove(name)),
+        });
+        command.env("HOME", self.home.path());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        finish(self.command(arguments))
+    }
+
+    /// Starts the daemon and the other agent.
+    fn up(&self) -> Running {
+        let mut daemon = start(self.command(&["up"]));
+        assert_eq!(daemon.line(), "ready");
+        self.run(&["run", "other"]).expect(0);
+        eventually("the other agent is at work", || self.place.path("work/up").exists());
+        daemon
+    }
+
+    /// What came of each attempt, and how the run was isolated.
+    fn told(&self) -> (Vec<String>, String) {
+        let daemon = self.up();
+        let done = self.run(&["--json", "run", "probe", "--wait"]).json();
+        let runs = self.run(&["--json", "runs"]).json();
+        let of_probe = |run: &&Value| run["agent"] == "probe";
+        let run = runs["runs"].as_array().unwrap().iter().find(of_probe).unwrap_or_else(|| panic!("{done}"));
+        let run = run["run"].as_str().unwrap().to_owned();
+        let log = self.run(&["logs", &run]).out;
+        let end =
+            fs::read_to_string(self.place.path(&format!(".bell/runs/{run}/exit.json"))).unwrap_or_default();
+        let end: Value = serde_json::from_str(&end).unwrap_or_default();
+        fs::write(self.place.path("work/go"), "").unwrap();
+        daemon.stop();
+        assert_eq!(fs::read_to_string(self.home.path().join(".bashrc")).unwrap(), "mine\n");
+        (log.lines().map(str::to_owned).collect(), end["isolation"].as_str().unwrap_or("none").to_owned())
+    }
+}
+
+fn give_all(path: &Path) {
+    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        give_all(&entry.path());
+    }
+}
+
+/// Every attempt of these with this outcome.
+fn all(word: &str, attempts: &[(&str, &str)]) -> Vec<String> {
+    attempts.iter().map(|(name, _)| format!("{word} {name}")).collect()
+}
+
+fn check(user: As, settings: &str, forbidden: &[&[(&str, &str)]], means: &str) {
+    let forbidden = forbidden.concat();
+    let attempts = [&forbidden[..], NEEDED].concat();
+    let (told, isolation) = Fleet::of(user, &attempts, settings).told();
+    assert_eq!(told, [all("can not", &forbidden), all("can", NEEDED)].concat());
+    assert_eq!(isolation, means);
+}
+
+#[test]
+fn a_run_of_root_reads_and_changes_nothing_that_is_not_its_own() {
+    check(As::Root, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "mounts");
+}
+
+#[test]
+fn a_run_of_a_plain_user_reads_and_changes_nothing_that_is_not_its_own() {
+    check(As::Nobody, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "user_mounts");
+}
+
+#[test]
+fn a_run_with_landlock_alone_reads_and_changes_no_file_that_is_not_its_own() {
+    check(As::NobodyWithoutNamespaces, "", &[FORBIDDEN], "landlock");
+}
+
+/// What strict isolation forbids beyond the default.
+const FORBIDDEN_BY_STRICT: &[(&str, &str)] = &[
+    ("write the start file of a shell", "echo evil >> $ELSEWHERE/.bashrc"),
+    ("read what is not named", "ls $ELSEWHERE || ls /var/log || ls /srv"),
+    ("write where the system keeps jobs", "echo x > /etc/cron.d/bell-test || echo x > /var/tmp/bell-test"),
+];
+
+#[test]
+fn a_strict_run_reaches_only_what_is_named() {
+    for (user, means) in
+        [(As::Root, "mounts"), (As::Nobody, "user_mounts"), (As::NobodyWithoutNamespaces, "landlock")]
+    {
+        let forbidden: &[&[_]] = &[FORBIDDEN, FORBIDDEN_BY_STRICT];
+        check(user, "isolation = \"strict\"\n", forbidden, means);
+    }
+}
+
+#[test]
+fn control_without_isolation_a_run_does_what_is_forbidden() {
+    let attempts =
+        [FORBIDDEN[0], FORBIDDEN[2], FORBIDDEN[3], FORBIDDEN[5], FORBIDDEN[6], FORBIDDEN[11], FORBIDDEN[13]];
+    let (told, isolation) = Fleet::of(As::Nobody, &attempts, "isolation = \"none\"\n").told();
+    assert_eq!(told, all("can", &attempts));
+    assert_eq!(isolation, "none");
+}
+
+#[test]
+fn a_run_that_may_edit_the_project_changes_what_defines_the_fleet_and_is_in_attention() {
+    let attempts = [FORBIDDEN[0], FORBIDDEN[6], FORBIDDEN[7], FORBIDDEN[11]];
+    let fleet = Fleet::of(As::Root, &attempts, "edits_project = true\n");
+    let kinds = |fleet: &Fleet| {
+        let stat = fleet.run(&["--json", "stat"]).json();
+        let attention = stat["attention"].as_array().unwrap().clone();
+        attention.into_iter().map(|entry| entry["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&fleet), ["edits_project"; 3]);
+    assert!(fleet.run(&["check"]).out.contains("its runs may change what defines the fleet"));
+    let (told, _) = fleet.told();
+    assert_eq!(told, [all("can not", &attempts[..1]), all("can", &attempts[1..])].concat());
+}
+
+#[test]
+fn what_is_not_isolated_is_in_check_doctor_and_attention() {
+    let fleet = Fleet::of(As::Nobody, &[], "isolation = \"none\"\n");
+    let stat = fleet.run(&["--json", "stat"]).json();
+    assert_eq!(stat["attention"][0]["kind"], "not_isolated");
+    for command in ["check", "doctor"] {
+        assert!(fleet.run(&[command]).out.contains("its runs are not isolated"), "{command}");
+    }
+}
+
+#[test]
+fn a_machine_that_isolates_only_in_part_says_so() {
+    let fleet = Fleet::of(As::NobodyWithoutNamespaces, &[], "");
+    let stat = fleet.run(&["--json", "stat"]).json();
+    assert_eq!(stat["attention"][0]["kind"], "isolated_in_part");
+    for command in ["check", "doctor"] {
+        assert!(fleet.run(&[command]).out.contains("with landlock alone"), "{command}");
+    }
+}
