@@ -126,7 +126,7 @@ fn project() -> Place {
         let folder = place.path(&format!("agents/{name}"));
         fs::create_dir_all(&folder).unwrap();
         let skill =
-            format!("---\nname: {name}\ndescription: A test agent.\nrun: by-hand\n---\nDo the work.\n");
+            format!("---\nname: {name}\ndescription: A test agent.\nuser: root\nrun: by-hand\n---\nDo the work.\n");
         fs::write(folder.join("SKILL.md"), skill).unwrap();
     }
     place
