@@ -35,6 +35,8 @@ impl Project {
     /// A project of so many agents that run `command`. A tenth of them have schedules, which are not due for a year.
     pub(crate) fn make(bench: &Bench, agents: usize, command: &[&str]) -> Result<Self> {
         let folder = bench.new_place();
+        // Root owns what it makes here, and nothing runs as root without saying so.
+        let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
         for number in 0..agents {
             let (name, place) = (name(number), folder.join("agents").join(name(number)));
             fs::create_dir_all(&place)?;
@@ -42,7 +44,7 @@ impl Project {
                 format!("---\nname: {name}\ndescription: Number {number} of the fleet.\n---\nDo the work.\n");
             fs::write(place.join("SKILL.md"), skill)?;
             let schedule = if number % 10 == 9 { "schedule = \"0 4 29 2 *\"\n" } else { "" };
-            fs::write(place.join("config.toml"), format!("run = {command:?}\nscale = 64\n{schedule}"))?;
+            fs::write(place.join("config.toml"), format!("{user}run = {command:?}\nscale = 64\n{schedule}"))?;
         }
         Ok(Self { folder })
     }

@@ -78,7 +78,7 @@ class Project:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="bell-python-"))
-        self._write("config.toml", "[gateway]\nport = 0\n")
+        self._write("config.toml", self._user() + "[gateway]\nport = 0\n")
         self._write("agents/desk/SKILL.md", "---\nname: desk\ndescription: Is there.\n---\nBe there.\n")
         # What a run has, for tests that act as if they were in it; it lasts until the project goes down.
         script = f"umask 077\nenv > {self.folder}/run.tmp\nmv {self.folder}/run.tmp {self.folder}/run.env\n"
@@ -88,6 +88,11 @@ class Project:
         self._write("agents/worker/run", f"#!{sys.executable} -B\nimport sys\nsys.path.insert(0, {SOURCE!r})\n{WORKER}")
         (self.folder / "agents/worker/run").chmod(0o755)
         self.start()
+
+    @staticmethod
+    def _user() -> str:
+        """The setting that agents need where root runs the tests, and so owns the project."""
+        return 'user = "root"\n' if os.geteuid() == 0 else ""
 
     def start(self) -> None:
         """Starts it."""

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bell_api::exit;
+use bell_daemon::run_user::{self, Home};
 use bell_project::agent::Agent;
 use bell_project::check::{IsolationSupport, Surroundings, check as look, passwd_has};
 use bell_project::cron::Timestamp;
@@ -13,7 +14,9 @@ use bell_project::name::AgentName;
 use bell_project::problem::{Place, Problem};
 use bell_runner::isolation;
 use bell_runner::presets::Presets;
+use bell_runner::user::User;
 use bell_store::clock::wall;
+use rustix::process::geteuid;
 use serde::Serialize;
 
 use crate::answer::Refusal;
@@ -42,6 +45,9 @@ struct Checked<'a> {
     name: &'a AgentName,
     folder: &'a Path,
     enabled: bool,
+    /// Who its runs run as, and with which home.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs_as: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +69,7 @@ pub(crate) fn check(say: &Say, start: &Start, args: &CheckArgs) -> Result<u8, Re
         errors,
         warnings: problems.len() - errors,
         problems: &problems,
-        agents: loaded.agents.values().map(|agent| checked(agent)).collect(),
+        agents: loaded.agents.values().map(|agent| checked(agent, &folder)).collect(),
     };
     let _ = say.answer(&answer, || lines(&answer));
     Ok(if errors == 0 { exit::OK } else { exit::BAD_REQUEST })
@@ -81,7 +87,14 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     let around = Surroundings { variable: &variable, has_user: &has_user, presets: &names, isolation };
     let mut problems = look(folder, loaded, &around);
     problems.extend(tracked(folder));
+    problems.extend(loaded.agents.values().filter_map(|agent| without_user(agent, folder)));
     problems
+}
+
+/// An agent that a daemon of this user could start as nobody. A user that is named and missing is found elsewhere.
+fn without_user(agent: &Agent, folder: &Folder) -> Option<Problem> {
+    let reason = run_user::user(agent, folder.path()).err().filter(|_| agent.settings.user.is_none())?;
+    Some(Problem::error(agent.place_of("user"), format!("could not {reason}")).hint(run_user::REMEDIES))
 }
 
 /// The state folder has keys and secrets in it. Without git, or outside of a repository, nothing tracks it.
@@ -122,7 +135,20 @@ pub(crate) fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Pr
     Ok(presets)
 }
 
-fn checked(agent: &Agent) -> Checked<'_> {
+/// Who an agent's runs run as on this machine, and with which home. Nothing if nobody can be found.
+fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
+    let user = run_user::user(agent, folder.path()).ok()?;
+    let home = match run_user::home(agent, folder.path(), user.as_ref()) {
+        Home::Shared(home) => home.display().to_string(),
+        Home::Own => "of its own".to_owned(),
+    };
+    let this =
+        User::find(&geteuid().as_raw().to_string()).map_or_else(|_| "this user".to_owned(), |user| user.name);
+    let user = user.map_or_else(|| this.clone(), |user| user.name);
+    Some(format!("logged in as {this}, runs as {user} with the home {home}"))
+}
+
+fn checked<'a>(agent: &'a Agent, folder: &Folder) -> Checked<'a> {
     let schedule = agent.schedule().filter(|_| agent.is_enabled());
     let now = i64::try_from(ms(wall())).ok().and_then(|now| Timestamp::from_millisecond(now).ok());
     let next = schedule.zip(now).map(|(schedule, now)| schedule.next(now, NEXT)).unwrap_or_default();
@@ -130,6 +156,7 @@ fn checked(agent: &Agent) -> Checked<'_> {
         name: &agent.name,
         folder: &agent.folder,
         enabled: agent.is_enabled(),
+        runs_as: runs_as(agent, folder),
         schedule: agent.settings.schedule.as_ref().map(|schedule| schedule.as_str()),
         timezone: agent.settings.schedule.as_ref().map(|_| agent.settings.timezone.name()),
         next: next.iter().map(ToString::to_string).collect(),
@@ -161,5 +188,6 @@ fn agent_line(agent: &Checked<'_>) -> String {
         }
         _ => "no schedule".to_owned(),
     };
-    format!("{}: {when}", agent.name)
+    let runs_as = agent.runs_as.as_ref().map(|runs_as| format!("; {runs_as}")).unwrap_or_default();
+    format!("{}: {when}{runs_as}", agent.name)
 }

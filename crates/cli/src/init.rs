@@ -2,12 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
-use bell_project::samples::{SAMPLES, Sample};
+use bell_project::load::CONFIG_FILE;
+use bell_project::samples::{SAMPLES, SETTINGS_OF_ROOT, Sample};
+use rustix::process::geteuid;
 use serde::Serialize;
 
 use crate::answer::Refusal;
@@ -52,7 +54,15 @@ fn write(project: &Path, sample: &Sample) -> std::io::Result<()> {
     let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(sample.mode).open(&path)?;
+    if sample.path == CONFIG_FILE && is_of_root(project)? {
+        file.write_all(SETTINGS_OF_ROOT.as_bytes())?;
+    }
     file.write_all(sample.text.as_bytes())
+}
+
+/// Whether root works for itself here. In the folder of somebody else agents run as its owner.
+fn is_of_root(project: &Path) -> std::io::Result<bool> {
+    Ok(geteuid().is_root() && fs::metadata(project)?.uid() == 0)
 }
 
 fn words(made: &Made<'_>) -> String {

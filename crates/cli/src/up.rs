@@ -146,6 +146,7 @@ fn not_up(error: &UpError) -> Refusal {
             error.to_string(),
             "Set gateway.expose = true in config.toml if other machines are to reach it, and have a key (bell keys add).",
         ),
+        UpError::NoUser { .. } => Refusal::invalid(error.to_string(), bell_daemon::run_user::REMEDIES),
         UpError::Unsupported(_) => Refusal::invalid(
             error.to_string(),
             "Remove `locks` from config.toml: the store of the project has them.",

@@ -126,8 +126,9 @@ fn project() -> Place {
     for name in ["first", "second"] {
         let folder = place.path(&format!("agents/{name}"));
         fs::create_dir_all(&folder).unwrap();
-        let skill =
-            format!("---\nname: {name}\ndescription: A test agent.\nrun: by-hand\n---\nDo the work.\n");
+        let skill = format!(
+            "---\nname: {name}\ndescription: A test agent.\nuser: root\nrun: by-hand\n---\nDo the work.\n"
+        );
         fs::write(folder.join("SKILL.md"), skill).unwrap();
     }
     place

@@ -25,6 +25,8 @@ fn add_agent(place: &Place, name: &str, script: &str, settings: &str) {
     fs::create_dir_all(&folder).unwrap();
     let skill = format!("---\nname: {name}\ndescription: A test agent.\n---\nDo the work.\n");
     fs::write(folder.join("SKILL.md"), skill).unwrap();
+    // Tests are run by root, who also owns this project.
+    let settings = format!("user = \"root\"\n{settings}");
     fs::write(folder.join("config.toml"), settings).unwrap();
     fs::write(folder.join("run"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(folder.join("run"), fs::Permissions::from_mode(0o755)).unwrap();

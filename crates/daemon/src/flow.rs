@@ -21,6 +21,7 @@ use bell_control::place::Place;
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
+use bell_core::work::agent::AgentName;
 use bell_gateway::server::levers::Pace;
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chores::keep_house;
 use crate::claiming::keep_claiming;
+use crate::run_user;
 use crate::server::Gate;
 use crate::site::{LockStore, Metrics, Site};
 use crate::store_watch;
@@ -101,6 +103,14 @@ pub enum UpError {
     /// Other machines would be let in, and nobody said that they should.
     #[error("could not listen on {0}, which other machines can reach: {1}")]
     Exposed(IpAddr, &'static str),
+    /// There is nobody whom agents can run as.
+    #[error("could not start: {agent}: could not {reason}")]
+    NoUser {
+        /// The first agent without a user.
+        agent: AgentName,
+        /// Why there is none.
+        reason: String,
+    },
     /// The project asks for something that can't be.
     #[error("could not start: {0}")]
     Unsupported(&'static str),
@@ -162,6 +172,7 @@ impl Daemon {
             return Err(UpError::Settings { folder: options.project.clone(), problems });
         }
         let lock_store = lock_store(&loaded).await?;
+        check_users(&loaded, folder.path())?;
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;
         let occupied = occupy(&place).await.map_err(UpError::disk("lock the folder .bell"))?;
@@ -306,6 +317,15 @@ async fn lock_store(loaded: &Loaded) -> Result<Option<LockStore>, UpError> {
     }
     let coord = Coord::new(bell_locks::open::open_store(url).await?);
     Ok(Some(LockStore { coord, url: url.to_owned() }))
+}
+
+/// A fleet in which no agent could ever start had better not begin to take jobs. Agents that are added later fail one by one.
+fn check_users(loaded: &Loaded, project: &Path) -> Result<(), UpError> {
+    for agent in loaded.agents.values().filter(|agent| agent.is_enabled() && agent.settings.user.is_none()) {
+        run_user::user(agent, project)
+            .map_err(|reason| UpError::NoUser { agent: agent.name.clone(), reason })?;
+    }
+    Ok(())
 }
 
 /// Says what can't be used of a project that was changed, and what is used instead.

@@ -27,6 +27,7 @@ use serde_json::Value;
 use crate::counter;
 use crate::isolation::{Editing, Rank, Scope, homes, store_files, strict, views};
 use crate::prompt::{context, prompt};
+use crate::run_user::{self, Home};
 use crate::site::Site;
 use crate::start_error::StartError;
 use crate::supervisor::Warrant;
@@ -105,7 +106,9 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
     launch.limits = limits(&agent.settings.limits);
-    launch.user = agent.settings.user.as_deref().map(User::find).transpose()?;
+    launch.user = run_user::user(agent, site.folder.path()).map_err(StartError::Agent)?;
+    let home = run_user::home(agent, site.folder.path(), launch.user.as_ref());
+    settle(site, agent, &home, &mut launch)?;
     if launch.user.is_some() {
         site.place.make().and_then(|()| site.place.let_pass()).map_err(|error| {
             StartError::Transient(format!("let another user reach the run's folder: {error}"))
@@ -115,12 +118,27 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     if launch.worktree.is_some() {
         launch.cwd = PathBuf::from(".");
     }
-    isolate(site, agent, &mut launch)?;
+    isolate(site, agent, &home, &mut launch)?;
     Ok(launch)
 }
 
+/// Gives the run its home, and its user's name.
+fn settle(site: &Site, agent: &Agent, home: &Home, launch: &mut Launch) -> Result<(), StartError> {
+    let mut env = std::mem::take(&mut launch.env);
+    if let Some(user) = &launch.user {
+        env = env.with("USER", &user.name).with("LOGNAME", &user.name);
+    }
+    let folder = match home {
+        Home::Shared(folder) => folder.clone(),
+        Home::Own => make_home(site, agent, launch.user.as_ref())
+            .map_err(|error| StartError::Transient(format!("make the agent's home: {error}")))?,
+    };
+    launch.env = env.with("HOME", folder.display().to_string());
+    Ok(())
+}
+
 /// Keeps the run away from what is not its own, by the means that this machine has. In a container the engine does that.
-fn isolate(site: &Site, agent: &Agent, launch: &mut Launch) -> Result<(), StartError> {
+fn isolate(site: &Site, agent: &Agent, home: &Home, launch: &mut Launch) -> Result<(), StartError> {
     let (settings, agent_dir) = (&agent.settings, launch.agent_dir());
     let paths = settings.paths.as_ref().map(|paths| landlock(site, paths, &agent_dir));
     if settings.isolation == IsolationLevel::None {
@@ -128,13 +146,9 @@ fn isolate(site: &Site, agent: &Agent, launch: &mut Launch) -> Result<(), StartE
         return Ok(());
     }
     if settings.isolation == IsolationLevel::Strict {
-        let home = make_home(site, agent, launch.user.as_ref());
-        let home = home.map_err(|error| StartError::Transient(format!("make the agent's home: {error}")))?;
-        launch.env = std::mem::take(&mut launch.env)
-            .with("HOME", home.display().to_string())
-            .with("TMPDIR", agent_dir.display().to_string());
+        launch.env = std::mem::take(&mut launch.env).with("TMPDIR", agent_dir.display().to_string());
     }
-    let scope = scope(site, agent, launch);
+    let scope = scope(site, agent, home, launch);
     let views = views(&scope);
     if let Some(container) = &mut launch.container {
         container.views = views;
@@ -161,6 +175,9 @@ fn isolate(site: &Site, agent: &Agent, launch: &mut Launch) -> Result<(), StartE
 /// The home of an agent's own, which is kept between its runs. No other agent sees it.
 fn make_home(site: &Site, agent: &Agent, user: Option<&User>) -> io::Result<PathBuf> {
     let home = site.place.home(&agent.name);
+    let homes = home.parent().unwrap_or(&home);
+    // Others pass through it to their own.
+    DirBuilder::new().recursive(true).mode(0o711).create(homes)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
     if let Some(user) = user {
         std::os::unix::fs::chown(&home, Some(user.uid), Some(user.gid))?;
@@ -169,17 +186,17 @@ fn make_home(site: &Site, agent: &Agent, user: Option<&User>) -> io::Result<Path
 }
 
 /// What a run's view depends on.
-fn scope(site: &Site, agent: &Agent, launch: &Launch) -> Scope {
+fn scope(site: &Site, agent: &Agent, home: &Home, launch: &Launch) -> Scope {
     let settings = &agent.settings;
     let project = site.folder.path();
     // The daemon's own user has a home too, whatever its environment says.
     let own_user = || User::find(&rustix::process::geteuid().as_raw().to_string()).ok();
     let home_of_user = launch.user.clone().or_else(own_user).and_then(|user| user.home).map(PathBuf::from);
-    let home = match launch.user {
-        Some(_) => home_of_user.clone(),
-        None => std::env::var("HOME").ok().map(PathBuf::from),
+    let (home, own_home) = match home {
+        Home::Shared(home) => (Some(real(home)), None),
+        Home::Own => (None, Some(site.place.home(&agent.name))),
     };
-    let own_home = (settings.isolation == IsolationLevel::Strict).then(|| site.place.home(&agent.name));
+    let is_strict = settings.isolation == IsolationLevel::Strict;
     let worktree = launch.worktree.as_ref().map(|_| launch.worktree_dir());
     let is_root =
         launch.user.as_ref().map_or_else(|| rustix::process::geteuid().is_root(), |user| user.uid == 0);
@@ -199,13 +216,9 @@ fn scope(site: &Site, agent: &Agent, launch: &Launch) -> Scope {
         program: real(&site.program),
         agents: site.loaded().agents.values().map(|agent| project.join(&agent.folder)).collect(),
         stores: stores.iter().flatten().flat_map(|url| store_files(url)).map(|file| real(&file)).collect(),
-        home: home.filter(|_| own_home.is_none()).map(|home| real(&home)),
+        home,
         homes: homes(&std::fs::read_to_string("/etc/passwd").unwrap_or_default()),
-        named: named
-            .chain(tmp)
-            .chain(home_of_user.filter(|_| own_home.is_none()))
-            .map(|path| real(&path))
-            .collect(),
+        named: named.chain(tmp).chain(home_of_user.filter(|_| !is_strict)).map(|path| real(&path)).collect(),
         path: std::env::var("PATH")
             .unwrap_or_default()
             .split(':')

@@ -16,6 +16,7 @@
 //! | `start_pace` | claiming slower while nothing can be started |
 //! | `isolation` | what a run sees of this machine |
 //! | `launching` | from a claimed job to a process that can be started |
+//! | [`run_user`] | which user a run runs as, and its home |
 //! | `prompt` | what an agent is told |
 //! | `watching` | runs of this machine until their end; finding them again |
 //! | [`chores`] | what must happen now and then |
@@ -37,6 +38,7 @@ mod isolation;
 mod launching;
 mod lock_waits;
 mod prompt;
+pub mod run_user;
 mod server;
 pub mod site;
 pub mod start_error;

@@ -30,6 +30,7 @@ const INHERITED: &[(&[&str], &str)] = &[
     (&["overflow"], "overflow"),
     (&["on_stop"], "on_stop"),
     (&["max_reruns"], "max_reruns"),
+    (&["user"], "user"),
     (&["isolation"], "isolation"),
     (&["edits_project"], "edits_project"),
 ];

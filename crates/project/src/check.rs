@@ -77,6 +77,7 @@ fn check_agent(
 ) {
     check_program(folder, agent, around, problems);
     check_isolation(agent, around, problems);
+    check_folder(folder, agent, problems);
     for secret in agent.settings.secrets.0.values() {
         check_secret(secret.resolve(folder, around.variable), &agent.place_of("secrets"), problems);
     }
@@ -95,6 +96,16 @@ fn check_agent(
         let problem =
             Problem::warning(agent.place_of("run"), "a preset without instructions has nothing to do");
         problems.push(problem.hint("Write what the agent is to do after the frontmatter."));
+    }
+}
+
+/// Who can write into an agent's folder decides what it does.
+fn check_folder(folder: &Folder, agent: &Agent, problems: &mut Vec<Problem>) {
+    let path = folder.path().join(&agent.folder);
+    if std::fs::metadata(&path).is_ok_and(|about| about.permissions().mode() & 0o002 != 0) {
+        let message = "every user of this machine can change this agent";
+        let problem = Problem::warning(Place::file(&agent.folder), message);
+        problems.push(problem.hint(format!("Run: chmod o-w {}", path.display())));
     }
 }
 

@@ -12,6 +12,14 @@ pub struct Sample {
     pub mode: u32,
 }
 
+/// What goes before the settings of a project that root makes for itself: agents run as root only if that is said.
+pub const SETTINGS_OF_ROOT: &str = "\
+# Agents run as root, since root made this project. To have them run as a user instead, give the project to one
+# (chown -R ann .) and remove this line.
+user = \"root\"
+
+";
+
 /// Every file of the sample project.
 pub const SAMPLES: &[Sample] = &[
     Sample { path: "config.toml", text: include_str!("../templates/config.toml"), mode: 0o644 },

@@ -123,3 +123,11 @@ fn an_agent_that_this_machine_can_not_isolate_is_an_error_unless_it_asks_for_non
     project.write("agents/a/config.toml", "container = { image = \"x\" }\n");
     assert_eq!(checked_with(&project, missing), [""; 0]);
 }
+
+#[test]
+fn an_agent_that_everybody_can_change_is_named() {
+    let project = with_program();
+    project.agent("a", "");
+    project.mode("agents/a", 0o777);
+    assert_eq!(checked(&project), ["agents/a: warning: every user of this machine can change this agent"]);
+}

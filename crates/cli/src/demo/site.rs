@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use bell_project::samples::SETTINGS_OF_ROOT;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -141,6 +142,9 @@ fn write(folder: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         let mode = if name.ends_with("/run") { 0o755 } else { 0o644 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+    }
+    if rustix::process::geteuid().is_root() {
+        fs::write(folder.join("config.toml"), SETTINGS_OF_ROOT)?;
     }
     Ok(())
 }

@@ -145,6 +145,11 @@ impl Fleet {
         }
         fs::set_permissions(place.path(".bell/secrets/CANARY"), fs::Permissions::from_mode(0o600)).unwrap();
         if user != As::Root {
+            for agent in ["other", "helper", "probe"] {
+                let path = place.path(&format!("agents/{agent}/SKILL.md"));
+                let skill = fs::read_to_string(&path).unwrap();
+                fs::write(path, skill.replace(crate::fleet::user(), "")).unwrap();
+            }
             give_all(place.folder.path());
             give_all(home.path());
         }
@@ -215,9 +220,13 @@ impl Fleet {
 }
 
 fn give_all(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    give_all_to(path, NOBODY);
+}
+
+fn give_all_to(path: &Path, user: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        give_all(&entry.path());
+        give_all_to(&entry.path(), user);
     }
 }
 
@@ -307,5 +316,65 @@ fn a_machine_that_isolates_only_in_part_says_so() {
     assert_eq!(stat["attention"][0]["kind"], "isolated_in_part");
     for command in ["check", "doctor"] {
         assert!(fleet.run(&[command]).out.contains("with landlock alone"), "{command}");
+    }
+}
+
+/// A project of this user, with an agent that says who and where it is.
+fn fleet_of(owner: u32, settings: &str) -> (Place, String) {
+    let place = Place::sqlite();
+    place.write("config.toml", settings);
+    place.agent("who", "id -un; echo $USER; cd; pwd; echo x >> kept; wc -l < kept", "");
+    let skill = fs::read_to_string(place.path("agents/who/SKILL.md")).unwrap();
+    place.write("agents/who/SKILL.md", &skill.replace(crate::fleet::user(), ""));
+    fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    give_all_to(place.folder.path(), owner);
+    let home = place.path(".bell/homes/who").display().to_string();
+    (place, home)
+}
+
+#[test]
+fn a_daemon_of_root_refuses_a_project_of_root_unless_its_settings_say_so() {
+    let (place, _) = fleet_of(0, "");
+    let refused = place.run(&["up"]).expect(4).err;
+    for remedy in ["chown -R", "useradd --system bell", "user = \"root\""] {
+        assert!(refused.contains(remedy), "{refused}");
+    }
+    assert!(place.run(&["check"]).out.contains("could not find a user for its runs"));
+    place.write("config.toml", "user = \"root\"\n");
+    assert!(place.run(&["check"]).out.contains("logged in as root, runs as root"));
+    place.up().let_it(|| drop(place.run_agent("who")));
+    assert!(place.log_of("who").starts_with("root\n"), "{}", place.log_of("who"));
+}
+
+#[test]
+fn a_daemon_of_root_runs_agents_as_the_owner_of_the_project_with_a_home_that_is_kept() {
+    let (place, home) = fleet_of(NOBODY, "");
+    let shown = place.run(&["check"]).out;
+    assert!(shown.contains("logged in as root, runs as nobody with the home of its own"), "{shown}");
+    let daemon = place.up();
+    for runs in 1..=2 {
+        assert_eq!(place.run_agent("who")["fate"]["end"]["end"], "completed");
+        assert_eq!(place.log_of("who"), format!("nobody\nnobody\n{home}\n{runs}\n"));
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_home_can_be_named() {
+    let (place, own) = fleet_of(0, "user = \"root\"\n");
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    fs::create_dir(place.path("home")).unwrap();
+    let at = |name: &str| place.path(name).display().to_string();
+    let homes = [
+        ("home = \"inherit\"\n", at("home")),
+        ("home = \"own\"\n", own),
+        ("home = \"elsewhere\"\n", at("elsewhere")),
+    ];
+    for (settings, home) in homes {
+        place.write("agents/who/config.toml", settings);
+        let daemon = place.up();
+        place.run_agent("who");
+        assert_eq!(place.log_of("who").lines().nth(2).unwrap(), home, "{settings}");
+        daemon.stop();
     }
 }

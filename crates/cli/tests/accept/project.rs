@@ -45,7 +45,7 @@ fn without_agents_a_daemon_serves_locks_says_where_it_looked_and_takes_up_the_fi
 #[test]
 fn settings_stand_at_the_top_or_under_metadata_and_the_agents_config_wins() {
     let place = Place::sqlite();
-    let fields = "license: MIT\ncompatibility: any\nallowed-tools: Bash\n";
+    let fields = "user: root\nlicense: MIT\ncompatibility: any\nallowed-tools: Bash\n";
     let run = "run: [\"sh\", \"-c\", \"cat $BELL_PARAMS_FILE; echo\"]";
     let top = format!(
         "---\nname: top\ndescription: d\n{fields}{run}\ntimeout: 41s\nscale: 3\nparams: {{ repo: acme }}\n---\nDo it.\n"
@@ -256,7 +256,7 @@ fn a_change_by_write_or_rename_is_taken_up_and_an_agent_that_is_gone_is_not_run(
     let daemon = place.up();
     assert_eq!(prints(&place), "one\n");
     // In place: the same file, opened and written over.
-    let skill = "---\nname: worker\ndescription: d\nrun: [\"echo\", \"two\"]\n---\nDo it.\n";
+    let skill = "---\nname: worker\ndescription: d\nuser: root\nrun: [\"echo\", \"two\"]\n---\nDo it.\n";
     fs::write(place.path("agents/worker/SKILL.md"), skill).unwrap();
     eventually("what was written in place", || prints(&place) == "two\n");
     // By rename, as editors and git do it.

@@ -30,6 +30,11 @@ const ROWS: usize = 1_000;
 /// `up` says that it waits.
 pub(crate) const WAIT: &str = "echo $BELL_RUN >> up; while [ ! -e go ] && [ -e $PWD ]; do sleep 0.05; done";
 
+/// The setting that agents need where tests are run by root, whose projects belong to root.
+pub(crate) fn user() -> &'static str {
+    if rustix::process::geteuid().is_root() { "user: root\n" } else { "" }
+}
+
 impl Place {
     /// Adds an agent that this script runs, with these settings in its `config.toml`. Replaces the one that is there.
     pub(crate) fn agent(&self, name: &str, script: &str, settings: &str) {
@@ -41,7 +46,7 @@ impl Place {
         let name = folder.rsplit('/').next().unwrap();
         self.write(
             &format!("{folder}/SKILL.md"),
-            &format!("---\nname: {name}\ndescription: A test agent.\n---\nDo the work.\n"),
+            &format!("---\nname: {name}\ndescription: A test agent.\n{}---\nDo the work.\n", user()),
         );
         self.write(&format!("{folder}/config.toml"), settings);
         let run = format!("{folder}/run");

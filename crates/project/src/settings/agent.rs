@@ -43,8 +43,11 @@ pub struct AgentSettings {
     pub webhooks: Vec<WebhookRule>,
     /// What the instructions can rely on: given to each run.
     pub params: BTreeMap<String, serde_json::Value>,
-    /// The user to run as; needs a daemon that runs as root. Default: the daemon's.
+    /// The user to run as; another than the daemon's needs a daemon that runs as root. Default: `user` of the project.
     pub user: Option<String>,
+    /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or a path. Default: `own`
+    /// under strict isolation and where the user's can't be written, otherwise `inherit`.
+    pub home: Option<String>,
     /// Variables of the daemon's environment that it gets too.
     pub env: Vec<VariableName>,
     /// Secrets that it gets as variables: a list of names in `.bell/secrets` or `env:NAME`, or a table from variable to
@@ -105,7 +108,8 @@ impl Default for AgentSettings {
             grace: project.local.grace,
             webhooks: Vec::new(),
             params: BTreeMap::new(),
-            user: None,
+            user: project.user,
+            home: None,
             env: Vec::new(),
             secrets: SecretList::default(),
             locks: Vec::new(),

@@ -38,6 +38,9 @@ pub struct ProjectSettings {
     pub history_retention_days: u32,
     /// How long a stop waits for runs to end before it ends them.
     pub stop_timeout: Length,
+    /// The user that runs run as, for agents that say nothing. Default: the daemon's. A daemon of root takes the owner of the
+    /// project, or the user `bell` if it can write the project; as root only with `root`.
+    pub user: Option<String>,
     /// What runs are kept away from, for agents that say nothing: `default`, `strict` or `none`.
     pub isolation: IsolationLevel,
     /// Whether runs may change what defines the fleet, for agents that say nothing.
@@ -66,6 +69,7 @@ impl Default for ProjectSettings {
             resource_lock_timeout: Length::from_secs(1_800),
             history_retention_days: 14,
             stop_timeout: Length::from_secs(300),
+            user: None,
             isolation: IsolationLevel::default(),
             edits_project: false,
             local: Local::default(),

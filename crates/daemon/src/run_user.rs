@@ -1,0 +1,145 @@
+//! Which user a run runs as, and which home it has.
+//!
+//! A daemon of root never runs agents as root by itself: only settings that say `user = "root"` do.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use bell_project::agent::Agent;
+use bell_project::settings::IsolationLevel;
+use bell_runner::user::User;
+use rustix::process::geteuid;
+
+/// The user that a package makes for runs.
+const USER_OF_PACKAGE: &str = "bell";
+
+/// What to do where a daemon of root finds no user for its runs.
+pub const REMEDIES: &str = "Give the project to a user (chown -R ann .), make the user `bell` and give it the project \
+                            (useradd --system bell && chown -R bell .), or set `user = \"root\"` in config.toml.";
+
+const NO_USER: &str = "find a user for its runs: the daemon is root, and so is the owner of the project";
+
+/// The owner of a project's folder, and the folder's mode.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+/// The home of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// One that is there anyway.
+    Shared(PathBuf),
+    /// One of the agent's own, kept between its runs.
+    Own,
+}
+
+/// The user of an agent's runs; `None` if that is the daemon's.
+///
+/// # Errors
+/// If there is no such user, or none for a daemon of root. The words read after "could not".
+pub fn user(agent: &Agent, project: &Path) -> Result<Option<User>, String> {
+    let about = fs::metadata(project).map_err(|error| format!("find the owner of the project: {error}"))?;
+    let owner = Owner { uid: about.uid(), gid: about.gid(), mode: about.mode() };
+    let find = |name: &str| User::find(name).map_err(|error| error.to_string());
+    choose(agent.settings.user.as_deref(), geteuid().as_raw(), owner, find)
+}
+
+fn choose(
+    wanted: Option<&str>,
+    daemon: u32,
+    owner: Owner,
+    find: impl Fn(&str) -> Result<User, String>,
+) -> Result<Option<User>, String> {
+    if let Some(name) = wanted {
+        return Ok(Some(find(name)?).filter(|user| user.uid != daemon));
+    }
+    if daemon != 0 {
+        return Ok(None);
+    }
+    if owner.uid != 0 {
+        // A number that no file lists is good enough: that of a container, for one.
+        let listed = find(&owner.uid.to_string());
+        return listed.or_else(|_| find(&format!("{}:{}", owner.uid, owner.gid))).map(Some);
+    }
+    let of_package = find(USER_OF_PACKAGE).ok().filter(|user| can_write(user, owner));
+    of_package.map(Some).ok_or_else(|| NO_USER.to_owned())
+}
+
+fn can_write(user: &User, owner: Owner) -> bool {
+    let is_in_group = user.gid == owner.gid || user.groups.contains(&owner.gid);
+    let bit = match () {
+        () if user.uid == owner.uid => 0o200,
+        () if is_in_group => 0o020,
+        () => 0o002,
+    };
+    owner.mode & bit != 0
+}
+
+/// The home of an agent's runs. `user` is who they run as, if not as the daemon.
+pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Home {
+    let inherited = || match user {
+        Some(user) => user.home.as_ref().map(PathBuf::from),
+        None => std::env::var_os("HOME").map(PathBuf::from),
+    };
+    let uid = user.map_or_else(|| geteuid().as_raw(), |user| user.uid);
+    match agent.settings.home.as_deref() {
+        Some("own") => Home::Own,
+        Some("inherit") => inherited().map_or(Home::Own, Home::Shared),
+        Some(path) => Home::Shared(project.join(path)),
+        None if agent.settings.isolation == IsolationLevel::Strict => Home::Own,
+        None => inherited().filter(|home| belongs_to(home, uid)).map_or(Home::Own, Home::Shared),
+    }
+}
+
+/// Whether a user can write a folder of its own. Rights of root do not count: runs have none.
+fn belongs_to(folder: &Path, uid: u32) -> bool {
+    fs::metadata(folder).is_ok_and(|about| about.is_dir() && about.uid() == uid && about.mode() & 0o200 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF_ROOT: Owner = Owner { uid: 0, gid: 0, mode: 0o755 };
+
+    fn find(name: &str) -> Result<User, String> {
+        let (uid, groups) = match name {
+            "root" | "0" => (0, Vec::new()),
+            "ann" | "1000" => (1000, vec![7]),
+            "bell" => (200, vec![7]),
+            "4000:4001" => (4000, Vec::new()),
+            _ => return Err(format!("find {name}")),
+        };
+        Ok(User { name: name.to_owned(), uid, gid: uid, groups, home: None })
+    }
+
+    fn uid(wanted: Option<&str>, daemon: u32, owner: Owner) -> Result<Option<u32>, String> {
+        choose(wanted, daemon, owner, find).map(|user| user.map(|user| user.uid))
+    }
+
+    #[test]
+    fn a_daemon_of_root_runs_agents_as_root_only_if_their_settings_say_so() {
+        assert_eq!(uid(Some("root"), 0, OF_ROOT), Ok(None));
+        assert_eq!(uid(None, 0, OF_ROOT), Err(NO_USER.to_owned()));
+    }
+
+    #[test]
+    fn a_daemon_of_root_takes_the_owner_of_the_project_and_then_the_user_of_the_package() {
+        assert_eq!(uid(None, 0, Owner { uid: 1000, gid: 1000, mode: 0o755 }), Ok(Some(1000)));
+        assert_eq!(uid(None, 0, Owner { uid: 4000, gid: 4001, mode: 0o755 }), Ok(Some(4000)));
+        assert_eq!(uid(None, 0, Owner { gid: 7, mode: 0o775, ..OF_ROOT }), Ok(Some(200)));
+        assert_eq!(uid(None, 0, Owner { gid: 7, mode: 0o755, ..OF_ROOT }), Err(NO_USER.to_owned()));
+    }
+
+    #[test]
+    fn a_daemon_of_a_plain_user_runs_agents_as_itself() {
+        assert_eq!(uid(None, 1000, OF_ROOT), Ok(None));
+        assert_eq!(uid(Some("ann"), 1000, OF_ROOT), Ok(None));
+        assert_eq!(uid(Some("bell"), 1000, OF_ROOT), Ok(Some(200)));
+        assert!(uid(Some("zoe"), 1000, OF_ROOT).is_err());
+    }
+}
