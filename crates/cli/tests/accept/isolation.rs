@@ -191,6 +191,11 @@ impl Fleet {
         finish(self.command(arguments))
     }
 
+    /// Has a store made: commands that look make none.
+    fn make_store(&self) {
+        self.run(&["lock", "acquire", "test://store"]).expect(0);
+    }
+
     /// Starts the daemon and the other agent.
     fn up(&self) -> Running {
         let mut daemon = start(self.command(&["up"]));
@@ -293,6 +298,7 @@ fn a_run_that_may_edit_the_project_changes_what_defines_the_fleet_and_is_in_atte
         let attention = stat["attention"].as_array().unwrap().clone();
         attention.into_iter().map(|entry| entry["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
+    fleet.make_store();
     assert_eq!(kinds(&fleet), ["edits_project"; 3]);
     assert!(fleet.run(&["check"]).out.contains("its runs may change what defines the fleet"));
     let (told, _) = fleet.told();
@@ -302,6 +308,7 @@ fn a_run_that_may_edit_the_project_changes_what_defines_the_fleet_and_is_in_atte
 #[test]
 fn what_is_not_isolated_is_in_check_doctor_and_attention() {
     let fleet = Fleet::of(As::Nobody, &[], "isolation = \"none\"\n");
+    fleet.make_store();
     let stat = fleet.run(&["--json", "stat"]).json();
     assert_eq!(stat["attention"][0]["kind"], "not_isolated");
     for command in ["check", "doctor"] {
@@ -312,6 +319,7 @@ fn what_is_not_isolated_is_in_check_doctor_and_attention() {
 #[test]
 fn a_machine_that_isolates_only_in_part_says_so() {
     let fleet = Fleet::of(As::NobodyWithoutNamespaces, &[], "");
+    fleet.make_store();
     let stat = fleet.run(&["--json", "stat"]).json();
     assert_eq!(stat["attention"][0]["kind"], "isolated_in_part");
     for command in ["check", "doctor"] {
@@ -328,6 +336,8 @@ fn fleet_of(owner: u32, settings: &str) -> (Place, String) {
     place.write("agents/who/SKILL.md", &skill.replace(crate::fleet::user(), ""));
     fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     give_all_to(place.folder.path(), owner);
+    // A project of another user is one that root has said to be safe.
+    place.write("home/.config/bell/config.toml", "safe_projects = [\"*\"]\n");
     let home = place.path(".bell/homes/who").display().to_string();
     (place, home)
 }
@@ -363,7 +373,6 @@ fn a_daemon_of_root_runs_agents_as_the_owner_of_the_project_with_a_home_that_is_
 fn a_home_can_be_named() {
     let (place, own) = fleet_of(0, "user = \"root\"\n");
     fs::create_dir(place.path("elsewhere")).unwrap();
-    fs::create_dir(place.path("home")).unwrap();
     let at = |name: &str| place.path(name).display().to_string();
     let homes = [
         ("home = \"inherit\"\n", at("home")),

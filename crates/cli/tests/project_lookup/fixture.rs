@@ -39,7 +39,8 @@ impl Fixture {
         let agent = self.path(&format!("{name}/agents/worker"));
         fs::create_dir_all(&agent).unwrap();
         fs::write(self.path(&format!("{name}/config.toml")), settings).unwrap();
-        fs::write(agent.join("SKILL.md"), "---\nname: worker\ndescription: x\n---\nWork.\n").unwrap();
+        fs::write(agent.join("SKILL.md"), "---\nname: worker\ndescription: x\nuser: root\n---\nWork.\n")
+            .unwrap();
         fs::write(agent.join("config.toml"), "").unwrap();
         fs::write(agent.join("run"), "#!/bin/sh\necho ran\n").unwrap();
         fs::set_permissions(agent.join("run"), Permissions::from_mode(0o755)).unwrap();
