@@ -26,7 +26,8 @@ fn project() -> Place {
         let mode = fs::Permissions::from_mode(sample.mode);
         fs::set_permissions(place.path(sample.path), mode).unwrap();
     }
-    // Agents run as the owner of the project, who is not root.
+    // Agents run as the owner of the project, who is not root, and whom root trusts.
+    write(&place, "home/.config/bell/config.toml", "safe_projects = [\"*\"]\n");
     std::os::unix::fs::chown(place.folder.path(), Some(65_534), Some(65_534)).unwrap();
     place
 }
