@@ -19,6 +19,7 @@
 //! | [`session`] | a session as its owner has it |
 //! | [`locking`] | acquire, renew, release, break, end |
 //! | [`waiting`] | in a queue until it is one's turn |
+//! | `deadlock` | refusing requests that would never be granted |
 //! | [`looking`] | show, list, watch |
 //! | `heart` | a session's first sign, heartbeats and end |
 //! | [`keeper`] | the thread on which leases and sessions are kept alive |
@@ -32,6 +33,7 @@
 pub mod audit;
 mod backoff;
 mod clock;
+mod deadlock;
 mod demand;
 pub mod denied;
 mod fresh;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bell_core::acquire::{
     self, Acquire, Acquired, Call, Lease as Granted, MAX_KEYS, PublicHolder, canonical_order,
 };
-use bell_core::deadlock::{refused_afterwards, waits_for_its_caller};
 use bell_core::end;
 use bell_core::keep::{self, Kept, Left};
 use bell_core::key::Key;
@@ -40,7 +39,7 @@ pub struct Ask {
     /// Repeated with the same id, a request has the one outcome.
     pub request: RequestId,
     /// The call that the session is for: its callers wait for it, and what they hold it never gets.
-    pub call: Option<Call>,
+    pub call: Option<Arc<Call>>,
 }
 
 impl Ask {
@@ -77,7 +76,7 @@ impl Ask {
     /// Is refused as a deadlock if it would have to wait for those who wait for this call.
     #[must_use]
     pub fn called(self, call: Option<Call>) -> Self {
-        Self { call, ..self }
+        Self { call: call.map(Arc::new), ..self }
     }
 
     /// Repeats the request of this id, or gives it one.
@@ -136,7 +135,7 @@ pub struct Broken {
 }
 
 /// What comes of asking once.
-enum Asked {
+pub(crate) enum Asked {
     Granted(Vec<Lease>),
     /// It is in the queue.
     Queued,
@@ -268,50 +267,6 @@ impl Coord {
                 "{key} is held shared by this session: release it before taking it exclusively"
             ))),
         }
-    }
-
-    /// The cycle was seen in several reads; only one that exists at one moment is a reason to refuse.
-    async fn confirm_deadlock(&self, command: &Acquire, seen: Loaded) -> Result<Asked, Denied> {
-        match self.confirm(seen, |view: &View| acquire::acquire(view, command)).await? {
-            (Acquired::Deadlock(cycle), _) => Err(Denied::Deadlock(cycle)),
-            _ => Ok(Asked::Again),
-        }
-    }
-
-    /// After queueing on more records than a commit can expect: two sessions may have closed a cycle at
-    /// the same moment. The one that came last leaves.
-    async fn leave_if_refused(&self, owner: &Session, command: &Acquire) -> Result<(), Denied> {
-        let find = |view: &View| {
-            refused_afterwards(view, owner.id(), &command.request, &command.keys)
-                .map(|cycle| (cycle, Default::default()))
-        };
-        let seen = self.transact(Loaded::default(), find).await?;
-        if seen.answer.is_none() {
-            return Ok(());
-        }
-        let (Some(cycle), _) = self.confirm(seen.loaded, find).await? else { return Ok(()) };
-        self.leave(owner, &command.request, &command.keys).await?;
-        Err(Denied::Deadlock(cycle))
-    }
-
-    /// A request for a run that was called leaves the queue once it waits for a caller of its.
-    pub(crate) async fn leave_if_called_in_vain(
-        &self,
-        owner: &Session,
-        command: &Acquire,
-    ) -> Result<(), Denied> {
-        let Some(call) = &command.call else { return Ok(()) };
-        let find = |view: &View| {
-            waits_for_its_caller(view, owner.id(), &command.request, &command.keys, call)
-                .map(|cycle| (cycle, Changes::default()))
-        };
-        let seen = self.transact(Loaded::default(), find).await?;
-        if seen.answer.is_none() {
-            return Ok(());
-        }
-        let (Some(cycle), _) = self.confirm(seen.loaded, find).await? else { return Ok(()) };
-        self.leave(owner, &command.request, &command.keys).await?;
-        Err(Denied::Deadlock(cycle))
     }
 
     /// Extends a lease from now.

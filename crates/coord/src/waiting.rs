@@ -85,9 +85,6 @@ impl Coord {
                 Box::pin(self.keep_place(command)).await?;
                 continue;
             }
-            if command.call.is_some() {
-                Box::pin(self.leave_if_called_in_vain(owner, command)).await?;
-            }
             drop(looking);
             let mailbox = Watch::Names(vec![(self.space().session(owner.id()), place.mailbox)]);
             tokio::select! {
@@ -106,6 +103,9 @@ impl Coord {
         let look = |view: &View| look_after(view, owner.id(), &command.request, &command.keys);
         let done = self.transact(place, look).await?;
         owner.learn(&done);
+        if matches!(done.answer, Waiting::Queued(_)) && command.call.is_some() {
+            self.leave_if_called_in_vain(owner, command).await?;
+        }
         Ok(match &done.answer {
             Waiting::Granted(leases) => Look::Granted(self.grants(&done, leases)),
             Waiting::Queued(_) if boottime() >= give_up => {

@@ -40,7 +40,7 @@ pub struct Acquire {
     /// The session's record if this is its first request: stored in the same commit.
     pub new_session: Option<Arc<Session>>,
     /// The call that the session is for, if it is for one.
-    pub call: Option<Call>,
+    pub call: Option<Arc<Call>>,
 }
 
 /// A call of one run by another, as an edge of the wait-for graph: the caller waits for what was called.
@@ -179,7 +179,7 @@ impl Draft<'_> {
         if self.keep_place(ask)? {
             return Ok(Acquired::Queued(busy));
         }
-        if let Some(cycle) = self.cycle_through(&ask.session, &ask.keys, ask.mode, ask.call.as_ref())? {
+        if let Some(cycle) = self.cycle_through(&ask.session, &ask.keys, ask.mode, ask.call.as_deref())? {
             return Ok(Acquired::Deadlock(cycle));
         }
         for key in &ask.keys {

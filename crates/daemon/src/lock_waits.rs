@@ -4,6 +4,8 @@
 //! daemon, and becomes the session of its run. Which session that is, is written on the job, so that another node leaves
 //! it alone while that session lives. Its token is in a file, so that the next daemon of this machine goes on with it.
 
+mod waiter;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use bell_control::limits::{caps, on_busy};
 use bell_coord::work::lock_waits::{Declared, LocksOf};
 use bell_coord::work::running::{Claim, Work};
-use bell_coord::{Ask, Coord, Denied, Session, Token, keeper};
+use bell_coord::{Ask, Denied, Session, Token, keeper};
 use bell_core::acquire::{Call, MAX_KEYS};
 use bell_core::key::Key;
 use bell_core::lock::Ttl;
@@ -31,16 +33,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::launching::declared_keys;
 use crate::prompt::context;
 use crate::site::Site;
+use waiter::{Waited, Waiter};
 
 /// Jobs of one queue that are considered at once: each that waits is a session with a heartbeat every 5 s. Jobs behind them
 /// are considered when these are gone.
 const CONSIDERED: usize = 64;
-
-/// Between two heartbeats of a session that waits: three fit into the time it lasts without one.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
-
-/// Between two tries at a store that does not answer.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The jobs that wait for locks on this machine.
 pub(crate) struct LockWaits {
@@ -61,18 +58,6 @@ struct Wait {
     /// Who holds the locks then: the same session, unless locks are kept in another store.
     holder: Session,
     stop: CancellationToken,
-}
-
-/// How a wait ended.
-enum Waited {
-    /// Its session has every key.
-    Granted,
-    /// It will never have them, for this reason.
-    Refused(String),
-    /// Its session ended, or a store refused: the job waits anew.
-    Interrupted,
-    /// It was told to stop.
-    Stopped,
 }
 
 /// A wait that has ended.
@@ -132,7 +117,12 @@ impl LockWaits {
                 continue;
             }
             if is_behind {
-                self.refuse_deadlock(agent, &id, &job, &keys).await?;
+                match on_busy(agent, &job.spec.trigger) {
+                    OnBusy::Skip => {
+                        self.skip(agent, &id, "an earlier job of the agent waits for its locks").await?
+                    }
+                    OnBusy::Wait | OnBusy::Fail => self.refuse_deadlock(agent, &id, &job, &keys).await?,
+                }
                 continue;
             }
             let declared = Declared { keys, ttl: ttl(agent) };
@@ -167,7 +157,7 @@ impl LockWaits {
             let work = coord.claim_job(id, &agent.name, caps, &node, LocksOf::Take(declared)).await?;
             let Work::Locked(busy) = &work else { return Ok(work) };
             if policy == OnBusy::Skip {
-                self.skip(agent, id, &Denied::Busy(busy.clone())).await?;
+                self.skip(agent, id, &Denied::Busy(busy.clone()).to_string()).await?;
                 return Ok(work);
             }
         }
@@ -322,10 +312,9 @@ impl LockWaits {
         Ok(())
     }
 
-    async fn skip(&self, agent: &Agent, id: &JobId, denied: &Denied) -> Result<(), Denied> {
-        let reason = denied.to_string();
+    async fn skip(&self, agent: &Agent, id: &JobId, reason: &str) -> Result<(), Denied> {
         tracing::warn!(agent = %agent.name, job = %id, reason, "skipped");
-        self.site.coord.refuse_locks(id, None, &reason, Refusal::Skip).await?;
+        self.site.coord.refuse_locks(id, None, reason, Refusal::Skip).await?;
         Ok(())
     }
 
@@ -433,64 +422,6 @@ impl LockWaits {
 
     fn file(&self, id: &JobId) -> PathBuf {
         self.site.place.lock_waits().join(format!("{id}.json"))
-    }
-}
-
-/// A session that waits for the locks of a job.
-struct Waiter {
-    work: Coord,
-    locks: Coord,
-    session: Session,
-    holder: Session,
-    ask: Ask,
-}
-
-impl Waiter {
-    async fn wait(self, stop: CancellationToken) -> Waited {
-        let asked = async {
-            loop {
-                match self.locks.acquire_until(&self.holder, &self.ask, stop.cancelled()).await {
-                    Err(Denied::Unavailable(error)) => {
-                        tracing::warn!(%error, "could not ask for the locks of a job");
-                        tokio::time::sleep(RETRY_AFTER).await;
-                    }
-                    asked => return asked,
-                }
-            }
-        };
-        let asked = tokio::select! {
-            biased;
-            asked = asked => asked,
-            lost = self.keep_alive() => Err(lost),
-        };
-        match asked {
-            Ok(None) => Waited::Stopped,
-            // The claim is made with a session that has most of its time before it.
-            Ok(Some(_)) if self.beat().await.is_ok() => Waited::Granted,
-            Ok(Some(_)) | Err(Denied::Lost(_) | Denied::Unavailable(_)) => Waited::Interrupted,
-            Err(denied) => Waited::Refused(denied.to_string()),
-        }
-    }
-
-    /// Returns when a session has ended.
-    async fn keep_alive(&self) -> Denied {
-        loop {
-            tokio::time::sleep(BEAT_EVERY).await;
-            while let Err(denied) = self.beat().await {
-                if !matches!(denied, Denied::Unavailable(_)) {
-                    return denied;
-                }
-                tokio::time::sleep(RETRY_AFTER).await;
-            }
-        }
-    }
-
-    async fn beat(&self) -> Result<(), Denied> {
-        self.work.prolong(&self.session).await?;
-        if self.holder.id() != self.session.id() {
-            self.locks.prolong(&self.holder).await?;
-        }
-        Ok(())
     }
 }
 

@@ -125,8 +125,13 @@ fn a_busy_job_is_skipped_or_fails_where_its_agent_says_so_and_scheduled_ones_are
     place.agent("skips", "true", "locks = [\"repo://a\"]\non_busy = \"skip\"");
     place.agent("fails", "true", "locks = [\"repo://a\"]\non_busy = \"fail\"");
     place.agent("ticks", "true", "locks = [\"repo://a\"]\nschedule = \"* * * * *\"");
+    // A tick that is queued behind a job that waits is skipped as well: it would come late.
+    let late = "locks = [\"repo://a\"]\nschedule = \"* * * * *\"\noverlap = \"queue\"";
+    place.agent("late", "true", late);
     place.seen("ticks", "2026-11-16T10:00:00Z");
+    place.seen("late", "2026-11-16T10:00:00Z");
     hold(&place, "repo://a");
+    let first = place.ask("late");
     let daemon = place.up_at("2026-11-16T10:00:50Z");
     let skipped = until_over(&place, &ask_for(&place, "skips", "x"));
     assert_eq!(skipped["end"]["end"], "busy", "{skipped}");
@@ -134,13 +139,16 @@ fn a_busy_job_is_skipped_or_fails_where_its_agent_says_so_and_scheduled_ones_are
     let failed = until_over(&place, &ask_for(&place, "fails", "x"));
     assert_eq!(failed["end"]["end"], "busy", "{failed}");
     assert_eq!((place.runs_of("fails").len(), place.undone().len()), (1, 1));
-    eventually("the tick is skipped", || {
-        place.history().iter().any(|event| {
-            event.agent.as_ref().is_some_and(|agent| agent.as_str() == "ticks")
-                && serde_json::to_value(&event.what).unwrap()["what"] == "shelved"
-        })
-    });
+    for agent in ["ticks", "late"] {
+        eventually("the tick is skipped", || {
+            place.history().iter().any(|event| {
+                event.agent.as_ref().is_some_and(|name| name.as_str() == agent)
+                    && serde_json::to_value(&event.what).unwrap()["what"] == "shelved"
+            })
+        });
+    }
     assert_eq!(place.undone().len(), 1, "a tick is no dead letter");
+    assert!(fate(&place, &first).is_null(), "the job before it waits on");
     daemon.stop();
 }
 
