@@ -43,8 +43,8 @@ const CONSIDERED: usize = 64;
 pub(crate) struct LockWaits {
     site: Arc<Site>,
     waits: BTreeMap<JobId, Wait>,
-    /// Keys by job: a payload is read once.
-    keys: BTreeMap<JobId, Vec<Key>>,
+    /// Keys by job, as this version of its agent has them: a payload is read once.
+    keys: BTreeMap<JobId, (Arc<Agent>, Vec<Key>)>,
     ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
     /// Stops every wait, at the latest when this is dropped.
     stop: CancellationToken,
@@ -53,6 +53,7 @@ pub(crate) struct LockWaits {
 
 struct Wait {
     agent: AgentName,
+    keys: Vec<Key>,
     /// What becomes the session of the run.
     session: Session,
     /// Who holds the locks then: the same session, unless locks are kept in another store.
@@ -78,6 +79,7 @@ pub(crate) enum Considered {
 /// What the next daemon of this machine needs to go on with a wait.
 #[derive(Serialize, Deserialize)]
 struct Saved {
+    keys: Vec<Key>,
     token: String,
     holder: String,
     request: String,
@@ -113,8 +115,11 @@ impl LockWaits {
             let keys = self.keys_of(agent, &id, &job).await?;
             let is_behind = keys.iter().any(|key| wanted.contains(key));
             wanted.extend(keys.iter().cloned());
-            if self.waits.contains_key(&id) {
-                continue;
+            match self.waits.get(&id) {
+                Some(wait) if wait.keys == keys => continue,
+                // Its agent declares other locks by now.
+                Some(_) => self.give_up(&id).await,
+                None => {}
             }
             if is_behind {
                 match on_busy(agent, &job.spec.trigger) {
@@ -174,7 +179,7 @@ impl LockWaits {
         declared: &Declared,
         policy: OnBusy,
     ) -> Result<(), Denied> {
-        let (session, holder, request) = match self.resume(id).await {
+        let (session, holder, request) = match self.resume(id, &declared.keys).await {
             Some(kept) => kept,
             None => {
                 let session = self.site.coord.open_waiting(&agent.name, &self.site.node).await?;
@@ -188,6 +193,7 @@ impl LockWaits {
         let limit = agent.settings.lock_wait.get();
         let wait = Wait {
             agent: agent.name.clone(),
+            keys: declared.keys.clone(),
             session: session.clone(),
             holder: holder.clone(),
             stop: self.stop.child_token(),
@@ -200,6 +206,7 @@ impl LockWaits {
             }
         };
         let saved = Saved {
+            keys: declared.keys.clone(),
             token: session.token().expose(),
             holder: holder.token().expose(),
             request: request.to_string(),
@@ -319,14 +326,16 @@ impl LockWaits {
     }
 
     /// The keys that a job must have; none if they can't be told, which its start says.
-    async fn keys_of(&mut self, agent: &Agent, id: &JobId, job: &Job) -> Result<Vec<Key>, Denied> {
-        if let Some(keys) = self.keys.get(id) {
+    async fn keys_of(&mut self, agent: &Arc<Agent>, id: &JobId, job: &Job) -> Result<Vec<Key>, Denied> {
+        if let Some((of, keys)) = self.keys.get(id)
+            && Arc::ptr_eq(of, agent)
+        {
             return Ok(keys.clone());
         }
         let payload = self.site.coord.payload(id).await?;
         let context = context(job, payload.as_deref().unwrap_or("{}"));
         let keys = declared_keys(agent, &context).unwrap_or_default();
-        self.keys.insert(id.clone(), keys.clone());
+        self.keys.insert(id.clone(), (Arc::clone(agent), keys.clone()));
         Ok(keys)
     }
 
@@ -396,9 +405,12 @@ impl LockWaits {
         }
     }
 
-    /// Goes on with a wait that an earlier daemon of this machine began, if its sessions still live.
-    async fn resume(&self, id: &JobId) -> Option<(Session, Session, RequestId)> {
+    /// Goes on with a wait for these keys that an earlier daemon of this machine began, if its sessions still live.
+    async fn resume(&self, id: &JobId, keys: &[Key]) -> Option<(Session, Session, RequestId)> {
         let saved: Saved = serde_json::from_slice(&fs::read(self.file(id)).ok()?).ok()?;
+        if saved.keys != keys {
+            return None;
+        }
         let (session, _) = self.site.coord.find_session(&Token::parse(&saved.token)?).await.ok()?;
         let holder = match &self.site.lock_store {
             Some(locks) => locks.coord.find_session(&Token::parse(&saved.holder)?).await.ok()?.0,

@@ -213,6 +213,21 @@ fn a_killed_daemon_keeps_the_place_of_a_job_among_those_that_wait_for_a_lock() {
 }
 
 #[test]
+fn a_job_whose_agent_declares_other_locks_meanwhile_waits_for_those() {
+    let place = Place::sqlite();
+    place.agent("editor", "true", "locks = [\"repo://a\"]");
+    let daemon = place.up();
+    hold(&place, "repo://a");
+    let job = ask_for(&place, "editor", "x");
+    until_it_waits(&place, &job);
+    place.agent("editor", "true", "locks = [\"repo://b\"]");
+    // The lock is still held: nobody waits for it any more.
+    assert_eq!(until_over(&place, &job)["end"]["end"], "completed");
+    assert_eq!(place.show("repo://a")["waiting"], 0);
+    daemon.stop();
+}
+
+#[test]
 fn a_cancelled_job_waits_for_no_lock() {
     let place = Place::sqlite();
     place.agent("editor", "true", "locks = [\"repo://a\"]");
