@@ -89,7 +89,9 @@ class Fleet:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/mcp"
-        (self.project / "config.toml").write_text(f"[gateway]\nport = {self.port}\n")
+        # Root runs agents of a project of root only if that says so.
+        user = 'user = "root"\n' if os.geteuid() == 0 else ""
+        (self.project / "config.toml").write_text(f"{user}[gateway]\nport = {self.port}\n")
         script = "umask 077; printf '%s %s\\n' \"$BELL_URL\" \"$BELL_TOKEN\" > said; while [ -e config.toml -a ! -e over ]; do sleep 0.1; done"
         self.agent("living", f"run: {json.dumps(['sh', '-c', script])}")
         self.env = clean_env(HOME=str(self.home), **(env or {}))
