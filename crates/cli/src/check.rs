@@ -91,7 +91,7 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     problems
 }
 
-/// An agent that a daemon of this user could start as nobody. A user that is named and missing is found elsewhere.
+/// The problem that a daemon of this user finds no user for the runs of an agent. A named user that does not exist is reported elsewhere.
 fn without_user(agent: &Agent, folder: &Folder) -> Option<Problem> {
     let reason = run_user::user(agent, folder.path()).err().filter(|_| agent.settings.user.is_none())?;
     Some(Problem::error(agent.place_of("user"), format!("could not {reason}")).hint(run_user::REMEDIES))
@@ -135,7 +135,7 @@ pub(crate) fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Pr
     Ok(presets)
 }
 
-/// Who an agent's runs run as on this machine, and with which home. Nothing if nobody can be found.
+/// The user and the home of an agent's runs on this machine; `None` if no user is found.
 fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
     let user = run_user::user(agent, folder.path()).ok()?;
     let home = match run_user::home(agent, folder.path(), user.as_ref()) {

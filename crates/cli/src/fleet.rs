@@ -159,7 +159,7 @@ macro_rules! ask {
 }
 
 impl Fleet {
-    /// Whoever is to be asked about the project.
+    /// Opens what answers for the project: its daemon, or its store.
     pub(crate) async fn open(reach: &Reach, need: Need, access: Access) -> Result<Self, Refusal> {
         let user = variable("USER").unwrap_or_default();
         if let Some(client) = reach.gateway()? {

@@ -60,7 +60,7 @@ fn write(project: &Path, sample: &Sample) -> std::io::Result<()> {
     file.write_all(sample.text.as_bytes())
 }
 
-/// Whether root works for itself here. In the folder of somebody else agents run as its owner.
+/// Whether the user and the owner of the folder are both root. In a folder of another user, agents run as its owner.
 fn is_of_root(project: &Path) -> std::io::Result<bool> {
     Ok(geteuid().is_root() && fs::metadata(project)?.uid() == 0)
 }

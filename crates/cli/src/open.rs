@@ -138,7 +138,7 @@ pub(crate) async fn open(
     }
 }
 
-/// Whether there is a store. One that is missing where it should be is refused: another one in its place would exclude nobody.
+/// Whether the store exists. A missing store that should exist is an error: a new one in its place would grant held locks again.
 async fn exists(store: &ChosenStore, project: Option<&Path>) -> Result<bool, Refusal> {
     let is_there = || bell_locks::open::exists(&store.url).map_err(Refusal::from);
     let is_the_projects = matches!(store.origin, Origin::Project | Origin::Settings);

@@ -30,7 +30,7 @@ pub struct StatusAnswer {
     /// How many may run in the whole fleet; absent: as many as the agents allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<u32>,
-    /// What waits, of the agents that are told; without a question for one agent also of those that the project lacks.
+    /// Waiting jobs of the listed agents. Without a filter by agent, also those of agents that the project lacks.
     pub waiting: u32,
     /// Why nothing may start, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

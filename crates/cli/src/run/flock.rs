@@ -90,7 +90,7 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o644);
     match regular::open(path, &options) {
-        // A file of somebody else can be locked all the same.
+        // A file of another user can be locked without write access.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             regular::open(path, OpenOptions::new().read(true))
         }

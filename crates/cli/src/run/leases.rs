@@ -33,7 +33,7 @@ pub(super) struct Leases {
 enum Kept {
     /// The supervisor of the run.
     BySupervisor,
-    /// This process. The session outlives a heartbeat by longer than its leases last, so whoever renews them keeps it too.
+    /// This process. The session outlives a heartbeat by longer than its leases last, so renewing the leases keeps the session alive too.
     ByHeartbeats,
 }
 
