@@ -73,7 +73,7 @@ pub(crate) async fn up(say: &Say, reach: &Reach, args: &UpArgs) -> Result<u8, Re
     // A relative path in the environment is below the project, as it is for every other command.
     let store = reach.store.as_ref().map(|store| absolute(&store.url, &project));
     let options = Options { project, store, program, port: handed_over()? };
-    let daemon = Daemon::start(&options).await.map_err(|error| not_up(&error))?;
+    let daemon = Daemon::start(&options).await.map_err(|error| not_up(say, &error))?;
     let ready = Ready::of(&daemon).await;
     if say.format() == Format::Plain {
         ready.lines().iter().for_each(|line| say.talk(line));
@@ -124,12 +124,20 @@ fn tell(say: &Say, event: Event, plain: &str) {
     let _ = say.answer(&Told { outcome: Outcome::Listed, event }, || plain.to_owned());
 }
 
-fn not_up(error: &UpError) -> Refusal {
+fn not_up(say: &Say, error: &UpError) -> Refusal {
     match error {
         UpError::Settings { folder, problems } => {
             let why: Vec<String> = problems.iter().flat_map(problem_lines).collect();
+            let why = match say.format() {
+                Format::Json => why.join("; "),
+                // A line each: what is told in one message can't hold a line break.
+                Format::Plain => {
+                    why.iter().for_each(|line| say.talk(line));
+                    "config.toml has the errors above".to_owned()
+                }
+            };
             Refusal::invalid(
-                format!("could not start the project in {}:\n{}", folder.display(), why.join("\n")),
+                format!("could not start the project in {}: {why}", folder.display()),
                 "Correct config.toml, then run bell up again; bell check validates the whole project.",
             )
         }

@@ -13,6 +13,11 @@ fn a_broken_config_is_refused_with_every_problem_and_leaves_nothing_behind() {
     for words in ["config.toml:1:", "config.toml:2:1: error", "did you mean \"store\"?"] {
         assert!(refused.err.contains(words), "{words}: {}", refused.err);
     }
+    let lines: Vec<&str> = refused.err.lines().collect();
+    assert!(
+        lines.iter().filter(|line| line.starts_with("config.toml:")).count() == 2,
+        "a line each: {lines:?}"
+    );
     assert!(!place.path(".bell").exists() && !place.path("bell.db").exists(), "nothing was made");
     let refused = place.run(&["--json", "up"]).expect(4);
     assert_eq!(refused.json()["outcome"], "invalid");
