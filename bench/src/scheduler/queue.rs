@@ -80,7 +80,7 @@ impl Scene {
             let offer = offer(&self.agent);
             offered.time(&self.metrics, self.coord.accept(&[offer], ROOM)).await?;
             let claim = claimed.time(&self.metrics, self.claim()).await?;
-            begun.time(&self.metrics, self.coord.begin(&claim.run)).await?;
+            begun.time(&self.metrics, self.coord.begin(&claim.run, None)).await?;
             finished.time(&self.metrics, self.coord.finish(&claim.run, &End::Completed)).await?;
         }
         acts.iter().map(|act| act.cost(depth)).collect()

@@ -86,6 +86,7 @@ pub async fn shown(work: &Coord, locks: &Coord, id: RunId) -> Result<RunShown, R
         alive,
         claimed_ms: run.claimed.0,
         begun_ms: run.begun.map(|at| at.0),
+        isolation: run.isolation,
         ended_ms: run.ended.as_ref().map(|ended| ended.at.0),
         end: run.ended.map(|ended| ended.end),
         status: run.status,

@@ -74,7 +74,7 @@ impl Fleet {
     }
 
     async fn end(&self, claim: &Claim, end: End) {
-        self.control.coord.begin(&claim.run).await.unwrap();
+        self.control.coord.begin(&claim.run, None).await.unwrap();
         self.control.coord.finish(&claim.run, &end).await.unwrap();
     }
 }

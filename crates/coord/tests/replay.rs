@@ -82,7 +82,7 @@ async fn a_list_that_is_old_replays_no_later_dead_letter_of_the_same_job() {
     else {
         panic!("it is queued");
     };
-    coord.begin(&claim.run).await.unwrap();
+    coord.begin(&claim.run, None).await.unwrap();
     // Another moment than that of the first dead letter: the wall clock counts milliseconds.
     while wall_now() <= old[0].since {
         std::hint::spin_loop();

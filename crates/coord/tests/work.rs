@@ -69,7 +69,7 @@ async fn an_accepted_job_is_claimed_begun_and_finished() {
     let claim = claim(&coord, ONE).await.unwrap();
     assert_eq!(claim.id, job);
     assert_eq!(coord.payload(&job).await.unwrap().as_deref(), Some("{\"a\":1}"));
-    assert_eq!(coord.begin(&claim.run).await.unwrap(), Begun::Now);
+    assert_eq!(coord.begin(&claim.run, None).await.unwrap(), Begun::Now);
     let finished = coord.finish(&claim.run, &End::Completed).await.unwrap();
     assert_eq!(finished, Finished::Now { end: End::Completed, then: Then::Over });
     assert_eq!(coord.pool().await.unwrap().slots, []);
@@ -121,7 +121,7 @@ async fn a_claim_that_is_taken_over_late_is_kept_alive_from_then_on() {
     clock.advance(Duration::from_secs(8));
     let session = coord.take_over(&claimed.session.token()).await.unwrap();
     clock.advance(Duration::from_secs(8));
-    assert_eq!(coord.begin(&claimed.run).await.unwrap(), Begun::Now, "16 s after the claim");
+    assert_eq!(coord.begin(&claimed.run, None).await.unwrap(), Begun::Now, "16 s after the claim");
     drop(session);
 }
 
@@ -135,8 +135,8 @@ async fn a_claim_that_nobody_begins_lapses_and_the_job_goes_to_the_next() {
     assert_eq!(coord.reap().await.unwrap(), []);
     let second = claim(&coord, ONE).await.unwrap();
     assert_eq!(second.id, job);
-    assert_eq!(coord.begin(&first.run).await.unwrap(), Begun::TooLate);
-    assert_eq!(coord.begin(&second.run).await.unwrap(), Begun::Now);
+    assert_eq!(coord.begin(&first.run, None).await.unwrap(), Begun::TooLate);
+    assert_eq!(coord.begin(&second.run, None).await.unwrap(), Begun::Now);
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_run_whose_supervisor_died_is_lost_and_done_again_only_if_its_rules_sa
         let offer = offer_with(Rules { retries, retry_on, ..Rules::default() });
         coord.accept(std::slice::from_ref(&offer), ROOM).await.unwrap();
         let claimed = claim(&coord, ONE).await.unwrap();
-        coord.begin(&claimed.run).await.unwrap();
+        coord.begin(&claimed.run, None).await.unwrap();
         assert_eq!(coord.lose(&claimed.run).await.unwrap(), None, "it lives");
         clock.advance(Duration::from_secs(16));
         let lost = coord.lose(&claimed.run).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_failed_job_is_queued_again_when_its_time_has_come() {
     let offer = offer_with(Rules { retries: 1, retry_on, backoff_ms: 5_000, ..Rules::default() });
     coord.accept(std::slice::from_ref(&offer), ROOM).await.unwrap();
     let run = claim(&coord, ONE).await.unwrap().run;
-    coord.begin(&run).await.unwrap();
+    coord.begin(&run, None).await.unwrap();
     coord.finish(&run, &End::Failed { code: 1 }).await.unwrap();
     assert!(coord.retry_due().await.unwrap().is_some(), "later");
     assert!(claim(&coord, ONE).await.is_none());
@@ -291,7 +291,7 @@ async fn what_is_cleared_can_be_replayed_and_what_is_old_is_forgotten() {
     assert_eq!(coord.undone(None, 10).await.unwrap().rows.len(), 2);
     assert_eq!(coord.replay(&jobs[0], 100).await.unwrap(), Moved::Done);
     let run = claim(&coord, ONE).await.unwrap().run;
-    coord.begin(&run).await.unwrap();
+    coord.begin(&run, None).await.unwrap();
     coord.finish(&run, &End::Completed).await.unwrap();
     let later = Wall(wall_now().0 + 60_000);
     while coord.forget_before(later).await.unwrap() > 0 {}

@@ -129,7 +129,7 @@ impl Scene {
     async fn costs(&self) -> [(&'static str, Cost); 4] {
         let (_, offered) = self.cost_of(self.offer()).await;
         let (claim, claimed) = self.cost_of(self.claim()).await;
-        let (_, begun) = self.cost_of(self.coord.begin(&claim.run)).await;
+        let (_, begun) = self.cost_of(self.coord.begin(&claim.run, None)).await;
         let (_, finished) = self.cost_of(self.coord.finish(&claim.run, &End::Completed)).await;
         [("offer", offered), ("claim", claimed), ("begin", begun), ("finish", finished)]
     }
@@ -193,7 +193,7 @@ async fn two_commits_lead_from_a_job_that_waits_to_an_agent_that_may_start() {
             let claim = scene.claim().await;
             // Dropped, it would end.
             let session = scene.coord.take_over(&claim.session.token()).await.unwrap();
-            (scene.coord.begin(&claim.run).await.unwrap(), session)
+            (scene.coord.begin(&claim.run, None).await.unwrap(), session)
         })
         .await;
     assert_eq!(begun.0, Begun::Now);

@@ -54,7 +54,7 @@ pub(crate) async fn launch(
     let context = context(&claim.job, payload.as_deref().unwrap_or("{}"));
     let launch = prepare(site, agent, claim, &context)?;
     let warrant =
-        Warrant::new(site, agent, claim, declared_keys(agent, &context).map_err(StartError::Agent)?);
+        Warrant::new(site, agent, claim, &launch, declared_keys(agent, &context).map_err(StartError::Agent)?);
     make_run_dir(site, &launch.run_dir)
         .map_err(|error| StartError::Transient(format!("make the run's folder: {error}")))?;
     warrant.write(&launch.run_dir).map_err(|error| {

@@ -21,7 +21,7 @@ use bell_core::key::Key;
 use bell_core::lock::Ttl;
 use bell_core::work::agent::AgentName;
 use bell_core::work::claim::Begun;
-use bell_core::work::run::{End, RunId};
+use bell_core::work::run::{End, IsolatedBy, RunId};
 use bell_gateway::Desk;
 use bell_gateway::desk::Standing;
 use bell_locks::locks::StoreLocks;
@@ -31,6 +31,8 @@ use bell_runner::env::Environment;
 use bell_runner::error::{Error, Kind};
 use bell_runner::exit::{Exit, Reason};
 use bell_runner::hooks::Hooks;
+use bell_runner::isolation::{Means, Views};
+use bell_runner::launch::Launch;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
@@ -62,10 +64,11 @@ pub struct Warrant {
     holder: Option<String>,
     locks: Vec<Key>,
     ttl: Ttl,
+    isolation: IsolatedBy,
 }
 
 impl Warrant {
-    pub(crate) fn new(site: &Site, agent: &Agent, claim: &Claim, locks: Vec<Key>) -> Self {
+    pub(crate) fn new(site: &Site, agent: &Agent, claim: &Claim, launch: &Launch, locks: Vec<Key>) -> Self {
         let lock_store = site.lock_store.as_ref().map(|store| store.url.clone());
         Self {
             run: claim.run.clone(),
@@ -77,6 +80,7 @@ impl Warrant {
             holder: claim.holder.as_ref().map(|holder| holder.token().expose()),
             locks,
             ttl: Ttl::new(agent.settings.resource_lock_timeout.get()).unwrap_or(Ttl::DEFAULT),
+            isolation: isolated_by(launch),
         }
     }
 
@@ -95,6 +99,19 @@ impl Warrant {
 
 fn path(run_dir: &Path) -> PathBuf {
     run_dir.join(WARRANT_FILE)
+}
+
+/// What keeps the run of this launch away from what is not its own.
+fn isolated_by(launch: &Launch) -> IsolatedBy {
+    let means = launch.isolation.as_ref().map(|isolation| isolation.means);
+    match (&launch.container, means) {
+        (Some(container), _) if container.views == Views::default() => IsolatedBy::None,
+        (Some(_), _) => IsolatedBy::Container,
+        (None, Some(Means::Mounts)) => IsolatedBy::Mounts,
+        (None, Some(Means::UserMounts)) => IsolatedBy::UserMounts,
+        (None, Some(Means::Landlock)) => IsolatedBy::Landlock,
+        (None, None) => IsolatedBy::None,
+    }
 }
 
 /// The end that a run's record gets for what its supervisor saw.
@@ -171,7 +188,11 @@ impl Keeper {
         })?;
         self.kept.replace(Some((work.clone(), session.clone())));
         let env = self.open_counter(warrant, &work, &session).await?;
-        match work.begin(&warrant.run).await.map_err(|denied| unstartable(&denied))? {
+        match work
+            .begin(&warrant.run, Some(warrant.isolation))
+            .await
+            .map_err(|denied| unstartable(&denied))?
+        {
             Begun::Now => Ok(env.with("BELL_TOKEN", &warrant.token)),
             Begun::TooLate => Err(End::Lost),
             Begun::Killed(reason) => Err(End::Killed { reason }),

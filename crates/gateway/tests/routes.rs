@@ -195,7 +195,7 @@ async fn a_call_is_made_once_and_followed_to_its_end() {
     let caps = Caps { agent: 1, fleet: None };
     let Ok(Work::Job(claim)) = office.coord.claim(&name("helper"), caps, "here").await else { panic!() };
     let session = office.coord.take_over(&claim.session.token()).await.unwrap();
-    office.coord.begin(&claim.run).await.unwrap();
+    office.coord.begin(&claim.run, None).await.unwrap();
     assert_eq!(client.check_call(&job).await.unwrap().state, CallState::Running);
     let (waiter, asked) = (office.client(), job.clone());
     let wait = tokio::spawn(async move { waiter.wait_call(&asked, Duration::from_secs(55)).await });

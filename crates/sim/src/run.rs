@@ -89,7 +89,7 @@ impl Playing {
                 other => unstartable(&other),
             })?;
         }
-        match self.coord.begin(&self.run).await.map_err(|denied| unstartable(&denied))? {
+        match self.coord.begin(&self.run, None).await.map_err(|denied| unstartable(&denied))? {
             Begun::Now => Ok(()),
             Begun::TooLate => Err(End::Lost),
             Begun::Killed(reason) => Err(End::Killed { reason }),

@@ -2,7 +2,7 @@
 
 use bell_core::work::agent::AgentName;
 use bell_core::work::job::{JobId, Trigger};
-use bell_core::work::run::{End, RunId};
+use bell_core::work::run::{End, IsolatedBy, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,10 @@ pub struct RunShown {
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_ms: Option<u64>,
+    /// What keeps it away from what is not its own: `mounts`, `user_mounts`, `landlock`, `container` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub isolation: Option<IsolatedBy>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,

@@ -214,13 +214,16 @@ impl Fleet {
         let run = runs["runs"].as_array().unwrap().iter().find(of_probe).unwrap_or_else(|| panic!("{done}"));
         let run = run["run"].as_str().unwrap().to_owned();
         let log = self.run(&["logs", &run]).out;
-        let end =
-            fs::read_to_string(self.place.path(&format!(".bell/runs/{run}/exit.json"))).unwrap_or_default();
-        let end: Value = serde_json::from_str(&end).unwrap_or_default();
+        let why = self.run(&["--json", "why", &run]).json();
+        let facts = why["facts"].as_array().unwrap();
+        let isolated_by = facts.iter().find(|fact| fact["what"] == "isolated by").map(|fact| &fact["value"]);
         fs::write(self.place.path("work/go"), "").unwrap();
         daemon.stop();
         assert_eq!(fs::read_to_string(self.home.path().join(".bashrc")).unwrap(), "mine\n");
-        (log.lines().map(str::to_owned).collect(), end["isolation"].as_str().unwrap_or("none").to_owned())
+        (
+            log.lines().map(str::to_owned).collect(),
+            isolated_by.and_then(Value::as_str).unwrap_or_default().to_owned(),
+        )
     }
 }
 
@@ -250,17 +253,17 @@ fn check(user: As, settings: &str, forbidden: &[&[(&str, &str)]], means: &str) {
 
 #[test]
 fn a_run_of_root_reads_and_changes_nothing_that_is_not_its_own() {
-    check(As::Root, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "mounts");
+    check(As::Root, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "a mount namespace");
 }
 
 #[test]
 fn a_run_of_a_plain_user_reads_and_changes_nothing_that_is_not_its_own() {
-    check(As::Nobody, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "user_mounts");
+    check(As::Nobody, "", &[FORBIDDEN, FORBIDDEN_BY_MOUNTS], "a mount namespace in a user namespace");
 }
 
 #[test]
 fn a_run_with_landlock_alone_reads_and_changes_no_file_that_is_not_its_own() {
-    check(As::NobodyWithoutNamespaces, "", &[FORBIDDEN], "landlock");
+    check(As::NobodyWithoutNamespaces, "", &[FORBIDDEN], "landlock rules alone");
 }
 
 /// What strict isolation forbids beyond the default.
@@ -272,9 +275,11 @@ const FORBIDDEN_BY_STRICT: &[(&str, &str)] = &[
 
 #[test]
 fn a_strict_run_reaches_only_what_is_named() {
-    for (user, means) in
-        [(As::Root, "mounts"), (As::Nobody, "user_mounts"), (As::NobodyWithoutNamespaces, "landlock")]
-    {
+    for (user, means) in [
+        (As::Root, "a mount namespace"),
+        (As::Nobody, "a mount namespace in a user namespace"),
+        (As::NobodyWithoutNamespaces, "landlock rules alone"),
+    ] {
         let forbidden: &[&[_]] = &[FORBIDDEN, FORBIDDEN_BY_STRICT];
         check(user, "isolation = \"strict\"\n", forbidden, means);
     }
@@ -286,7 +291,7 @@ fn control_without_isolation_a_run_does_what_is_forbidden() {
         [FORBIDDEN[0], FORBIDDEN[2], FORBIDDEN[3], FORBIDDEN[5], FORBIDDEN[6], FORBIDDEN[11], FORBIDDEN[13]];
     let (told, isolation) = Fleet::of(As::Nobody, &attempts, "isolation = \"none\"\n").told();
     assert_eq!(told, all("can", &attempts));
-    assert_eq!(isolation, "none");
+    assert_eq!(isolation, "nothing: it is not isolated");
 }
 
 #[test]

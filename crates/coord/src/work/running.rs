@@ -14,7 +14,7 @@ use bell_core::work::finish::{Finished, finish, lose};
 use bell_core::work::job::{Job, JobId};
 use bell_core::work::line::{Caps, Pause, Slot};
 use bell_core::work::row::RowId;
-use bell_core::work::run::{End, Run, RunId};
+use bell_core::work::run::{End, IsolatedBy, Run, RunId};
 use bell_core::work::speak::{Asked, Heard, Word, kill, speak};
 use bell_store::{Name, Watch};
 
@@ -148,13 +148,13 @@ impl Coord {
         Ok(living)
     }
 
-    /// Marks a run as begun, just before its process is started.
+    /// Marks a run as begun, just before its process is started. What it is isolated by goes on record.
     ///
     /// # Errors
     /// If the store can't be reached.
-    pub async fn begin(&self, run: &RunId) -> Result<Begun, Denied> {
+    pub async fn begin(&self, run: &RunId, isolation: Option<IsolatedBy>) -> Result<Begun, Denied> {
         let at = wall_now();
-        Ok(self.transact(Loaded::default(), |view| begin(view, run, at)).await?.answer)
+        Ok(self.transact(Loaded::default(), |view| begin(view, run, isolation, at)).await?.answer)
     }
 
     /// Ends a run: its locks, its session, its slot and its job in one commit. May be repeated.

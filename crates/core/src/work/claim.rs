@@ -7,7 +7,7 @@ use super::agent::AgentName;
 use super::job::{Job, JobId, State};
 use super::line::{Caps, Pause, Place, Slot};
 use super::row::RowId;
-use super::run::{Run, RunId};
+use super::run::{IsolatedBy, Run, RunId};
 use crate::acquire::{Acquire, Acquired, Busy, acquire};
 use crate::session::{Session, SessionId};
 use crate::view::{Changes, Decided, Draft, View};
@@ -66,7 +66,7 @@ pub enum Begun {
 ///
 /// # Errors
 /// What it has not seen yet.
-pub fn begin(view: &View, id: &RunId, at: Wall) -> Decided<(Begun, Changes)> {
+pub fn begin(view: &View, id: &RunId, isolation: Option<IsolatedBy>, at: Wall) -> Decided<(Begun, Changes)> {
     let mut draft = Draft::new(view);
     let Some(run) = draft.get::<Run>(id)?.filter(|run| run.ended.is_none()).cloned() else {
         return Ok((Begun::TooLate, Changes::default()));
@@ -77,7 +77,7 @@ pub fn begin(view: &View, id: &RunId, at: Wall) -> Decided<(Begun, Changes)> {
     if let Some(reason) = run.kill {
         return Ok((Begun::Killed(reason), Changes::default()));
     }
-    draft.put(id, Run { begun: run.begun.or(Some(at)), ..run });
+    draft.put(id, Run { begun: run.begun.or(Some(at)), isolation, ..run });
     Ok((Begun::Now, draft.into_changes()))
 }
 
@@ -228,6 +228,7 @@ fn run_of(runner: &Runner, agent: &AgentName, id: &JobId, job: &Job) -> Run {
         status: None,
         returned: None,
         kill: None,
+        isolation: None,
         wants_rerun: false,
     }
 }

@@ -35,6 +35,9 @@ pub struct Run {
     /// When its supervisor began it. Before that nothing has been done, and another may do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Wall>,
+    /// What it was isolated by when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolatedBy>,
     /// How it ended, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -50,6 +53,34 @@ pub struct Run {
     /// It asked to be run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wants_rerun: bool,
+}
+
+/// What keeps a run away from what is not its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolatedBy {
+    /// A mount namespace.
+    Mounts,
+    /// A mount namespace in a user namespace.
+    UserMounts,
+    /// Landlock rules alone, which hold less.
+    Landlock,
+    /// The mounts of its container.
+    Container,
+    /// Nothing: its settings say so.
+    None,
+}
+
+impl fmt::Display for IsolatedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mounts => "a mount namespace",
+            Self::UserMounts => "a mount namespace in a user namespace",
+            Self::Landlock => "landlock rules alone",
+            Self::Container => "its container",
+            Self::None => "nothing: it is not isolated",
+        })
+    }
 }
 
 /// That a run has ended.

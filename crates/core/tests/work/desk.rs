@@ -151,7 +151,7 @@ impl Desk {
 
     pub(crate) fn begin(&mut self, run: &RunId) -> Begun {
         let at = self.at();
-        self.decide(|view| begin(view, run, at))
+        self.decide(|view| begin(view, run, None, at))
     }
 
     pub(crate) fn finish(&mut self, run: &RunId, end: End) -> Finished {

@@ -122,6 +122,7 @@ mod tests {
             status: None,
             returned: None,
             kill: None,
+            isolation: None,
             wants_rerun: false,
         }
     }

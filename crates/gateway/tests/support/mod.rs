@@ -151,7 +151,7 @@ pub(crate) async fn begin(coord: &Coord, agent: &str) -> (RunId, Session) {
     let caps = Caps { agent: 100, fleet: None };
     let Ok(Work::Job(claim)) = coord.claim(&name(agent), caps, "here").await else { panic!("no job") };
     let session = coord.take_over(&claim.session.token()).await.unwrap();
-    coord.begin(&claim.run).await.unwrap();
+    coord.begin(&claim.run, None).await.unwrap();
     (claim.run.clone(), session)
 }
 

@@ -126,6 +126,9 @@ fn waited_for(seen: &RunSeen, job: &Job) -> Option<String> {
 
 fn tell_more(seen: &RunSeen, answer: &mut Answer) {
     let run = &seen.run;
+    if let Some(by) = run.isolation {
+        answer.fact("isolated by", by.to_string());
+    }
     if let Some(status) = &run.status {
         answer.fact("status", &**status);
     }
@@ -190,6 +193,7 @@ mod tests {
             status: None,
             returned: None,
             kill: None,
+            isolation: None,
             wants_rerun: false,
         };
         RunSeen {
