@@ -88,6 +88,7 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     let mut problems = look(folder, loaded, &around);
     problems.extend(tracked(folder));
     problems.extend(loaded.agents.values().filter_map(|agent| without_user(agent, folder)));
+    problems.extend(loaded.agents.values().filter_map(|agent| without_home(agent, folder)));
     problems
 }
 
@@ -95,6 +96,13 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
 fn without_user(agent: &Agent, folder: &Folder) -> Option<Problem> {
     let reason = run_user::user(agent, folder.path()).err().filter(|_| agent.settings.user.is_none())?;
     Some(Problem::error(agent.place_of("user"), format!("could not {reason}")).hint(run_user::REMEDIES))
+}
+
+/// The problem that the home which an agent's settings name is none for its user.
+fn without_home(agent: &Agent, folder: &Folder) -> Option<Problem> {
+    let user = run_user::user(agent, folder.path()).ok()?;
+    let reason = run_user::home(agent, folder.path(), user.as_ref()).err()?;
+    Some(Problem::error(agent.place_of("home"), format!("could not {reason}")).hint(run_user::HOME_REMEDY))
 }
 
 /// The state folder has keys and secrets in it. Without git, or outside of a repository, nothing tracks it.
@@ -135,10 +143,10 @@ pub(crate) fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Pr
     Ok(presets)
 }
 
-/// The user and the home of an agent's runs on this machine; `None` if no user is found.
+/// The user and the home of an agent's runs on this machine; `None` if one of them can't be had.
 fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
     let user = run_user::user(agent, folder.path()).ok()?;
-    let home = match run_user::home(agent, folder.path(), user.as_ref()) {
+    let home = match run_user::home(agent, folder.path(), user.as_ref()).ok()? {
         Home::Shared(home) => home.display().to_string(),
         Home::Own => "of its own".to_owned(),
     };

@@ -107,7 +107,7 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     launch.grace_ms = ms(agent.settings.grace);
     launch.limits = limits(&agent.settings.limits);
     launch.user = run_user::user(agent, site.folder.path()).map_err(StartError::Agent)?;
-    let home = run_user::home(agent, site.folder.path(), launch.user.as_ref());
+    let home = run_user::home(agent, site.folder.path(), launch.user.as_ref()).map_err(StartError::Agent)?;
     settle(site, agent, &home, &mut launch)?;
     if launch.user.is_some() {
         site.place.make().and_then(|()| site.place.let_pass()).map_err(|error| {

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bell_project::agent::Agent;
-use bell_project::settings::IsolationLevel;
+use bell_project::settings::{HomeSetting, IsolationLevel};
 use bell_runner::user::User;
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 
 /// The user that a package makes for runs.
 const USER_OF_PACKAGE: &str = "bell";
@@ -17,6 +17,10 @@ const USER_OF_PACKAGE: &str = "bell";
 /// What to do where a daemon of root finds no user for its runs.
 pub const REMEDIES: &str = "Give the project to a user (chown -R ann .), make the user `bell` and give it the project \
                             (useradd --system bell && chown -R bell .), or set `user = \"root\"` in config.toml.";
+
+/// What to do about a home that can't be used.
+pub const HOME_REMEDY: &str =
+    "Make the folder and give it to that user, or set `home = \"own\"`: one that is made for the agent.";
 
 const NO_USER: &str = "find a user for its runs: the daemon is root, and so is the owner of the project";
 
@@ -80,24 +84,47 @@ fn can_write(user: &User, owner: Owner) -> bool {
 }
 
 /// The home of an agent's runs. `user` is who they run as, if not as the daemon.
-pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Home {
+///
+/// # Errors
+/// If the settings name one that the user can't write. The words read after "could not".
+pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home, String> {
     let inherited = || match user {
         Some(user) => user.home.as_ref().map(PathBuf::from),
         None => std::env::var_os("HOME").map(PathBuf::from),
     };
-    let uid = user.map_or_else(|| geteuid().as_raw(), |user| user.uid);
-    match agent.settings.home.as_deref() {
-        Some("own") => Home::Own,
-        Some("inherit") => inherited().map_or(Home::Own, Home::Shared),
-        Some(path) => Home::Shared(project.join(path)),
-        None if agent.settings.isolation == IsolationLevel::Strict => Home::Own,
-        None => inherited().filter(|home| belongs_to(home, uid)).map_or(Home::Own, Home::Shared),
+    let user = user.map_or_else(this_user, |user| Ok(user.clone()))?;
+    let writable = |home: PathBuf| match writable_by(&home, &user) {
+        Ok(()) => Ok(Home::Shared(home)),
+        Err(why) => Err(format!("use the home {}: {why}", home.display())),
+    };
+    match &agent.settings.home {
+        Some(HomeSetting::Own) => Ok(Home::Own),
+        Some(HomeSetting::Inherit) => inherited().map_or(Ok(Home::Own), writable),
+        Some(HomeSetting::At(path)) => writable(project.join(path)),
+        None if agent.settings.isolation == IsolationLevel::Strict => Ok(Home::Own),
+        None => {
+            let home = inherited().filter(|home| writable_by(home, &user).is_ok());
+            Ok(home.map_or(Home::Own, Home::Shared))
+        }
     }
 }
 
-/// Whether a user can write a folder of its own. Rights of root do not count: runs have none.
-fn belongs_to(folder: &Path, uid: u32) -> bool {
-    fs::metadata(folder).is_ok_and(|about| about.is_dir() && about.uid() == uid && about.mode() & 0o200 != 0)
+/// Whether a user can write a folder. Rights of root do not count: runs have none.
+fn writable_by(folder: &Path, user: &User) -> Result<(), String> {
+    let about = fs::metadata(folder).map_err(|error| error.to_string())?;
+    if !about.is_dir() {
+        return Err("it is not a folder".to_owned());
+    }
+    let owner = Owner { uid: about.uid(), gid: about.gid(), mode: about.mode() };
+    if can_write(user, owner) { Ok(()) } else { Err(format!("{} can't write it", user.name)) }
+}
+
+/// The user of this process. One that no file lists is a number.
+fn this_user() -> Result<User, String> {
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    User::find(&uid.to_string())
+        .or_else(|_| User::find(&format!("{uid}:{gid}")))
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! made from these structs.
 
 mod agent;
+mod home;
 mod length;
 mod limits;
 mod project;
@@ -12,6 +13,7 @@ mod webhook;
 mod zone;
 
 pub use agent::{AgentSettings, Catchup, IsolationLevel, OnBusy, OnStop, Overlap, Run};
+pub use home::HomeSetting;
 pub use length::{Length, MAX_LENGTH};
 pub use limits::{Container, Keep, Limits, Paths, Runtime, Worktree};
 pub use project::{Gateway, Local, MetricsAccess, Overflow, ProjectSettings};

@@ -382,7 +382,7 @@ fn a_home_can_be_named() {
     let homes = [
         ("home = \"inherit\"\n", at("home")),
         ("home = \"own\"\n", own),
-        ("home = \"elsewhere\"\n", at("elsewhere")),
+        ("home = \"./elsewhere\"\n", at("elsewhere")),
     ];
     for (settings, home) in homes {
         place.write("agents/who/config.toml", settings);
@@ -391,4 +391,31 @@ fn a_home_can_be_named() {
         assert_eq!(place.log_of("who").lines().nth(2).unwrap(), home, "{settings}");
         daemon.stop();
     }
+}
+
+#[test]
+fn a_home_that_can_not_be_used_is_reported_and_starts_nothing() {
+    let (place, _) = fleet_of(NOBODY, "");
+    let folder = |mode: u32| {
+        fs::create_dir_all(place.path("closed")).unwrap();
+        fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    folder(0o755);
+    let cases = [
+        ("home = \"inherits\"\n", "write \"inherit\", \"own\", or a path with a slash"),
+        ("home = \"./nowhere\"\n", "No such file"),
+        ("home = \"./closed\"\n", "nobody can't write it"),
+    ];
+    for (settings, words) in cases {
+        place.write("agents/who/config.toml", settings);
+        let checked = place.run(&["check"]).expect(4).out;
+        assert!(checked.contains(words), "{checked}");
+    }
+    let daemon = place.up();
+    let end = place.run_agent("who")["fate"]["end"].clone();
+    assert_eq!(end["end"], "unstartable");
+    assert!(end["reason"].as_str().unwrap().contains("nobody can't write it"), "{end}");
+    folder(0o777);
+    assert_eq!(place.run_agent("who")["fate"]["end"]["end"], "completed");
+    daemon.stop();
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::{Container, Length, Limits, Overflow, Paths, Retry, WebhookRule, Worktree, Zone};
+use super::{Container, HomeSetting, Length, Limits, Overflow, Paths, Retry, WebhookRule, Worktree, Zone};
 use crate::cron::Expression;
 use crate::name::AgentName;
 use crate::secret::{SecretList, VariableName};
@@ -45,9 +45,10 @@ pub struct AgentSettings {
     pub params: BTreeMap<String, serde_json::Value>,
     /// The user to run as; another than the daemon's needs a daemon that runs as root. Default: `user` of the project.
     pub user: Option<String>,
-    /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or a path. Default: `own`
-    /// under strict isolation and where the user's can't be written, otherwise `inherit`.
-    pub home: Option<String>,
+    /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or the path
+    /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation
+    /// and where the user's can't be written, otherwise `inherit`.
+    pub home: Option<HomeSetting>,
     /// Variables of the daemon's environment that it gets too.
     pub env: Vec<VariableName>,
     /// Secrets that it gets as variables: a list of names in `.bell/secrets` or `env:NAME`, or a table from variable to
