@@ -17,7 +17,7 @@ use crate::skill::{self, Skill};
 /// Bytes in a `SKILL.md`: a long book of instructions, and still little enough to hand to a model.
 pub const SKILL_BYTES_MAX: u64 = 1 << 20;
 /// The file that runs an agent which names no command.
-const RUN_FILE: &str = "run";
+pub(crate) const RUN_FILE: &str = "run";
 
 /// What the project gives to agents that say nothing: where it stands there, and what it is called here.
 const INHERITED: &[(&[&str], &str)] = &[

@@ -2,16 +2,19 @@
 //!
 //! Loading finds what is wrong in the files. This looks at the machine, and is told what it can't see itself.
 
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::agent::{Agent, Program};
+use crate::agent::{Agent, Program, RUN_FILE};
+use crate::discover::SKILL_FILE;
 use crate::folder::Folder;
-use crate::load::Loaded;
+use crate::load::{CONFIG_FILE, Loaded};
 use crate::nearest::nearest;
 use crate::node::Node;
 use crate::problem::{Place, Problem};
 use crate::settings::IsolationLevel;
+use crate::trust::{self, Reason};
 
 /// The machine, as far as a project depends on it.
 pub struct Surroundings<'a> {
@@ -99,13 +102,21 @@ fn check_agent(
     }
 }
 
-/// Who can write into an agent's folder decides what it does.
+/// Who can write an agent's folder, or the files in it that say what it is, decides what it does.
 fn check_folder(folder: &Folder, agent: &Agent, problems: &mut Vec<Problem>) {
-    let path = folder.path().join(&agent.folder);
-    if std::fs::metadata(&path).is_ok_and(|about| about.permissions().mode() & 0o002 != 0) {
-        let message = "every user of this machine can change this agent";
-        let problem = Problem::warning(Place::file(&agent.folder), message);
-        problems.push(problem.hint(format!("Run: chmod o-w {}", path.display())));
+    let Ok(project) = fs::metadata(folder.path()) else { return };
+    let owner = trust::User { uid: project.uid(), sudo_uid: None };
+    for name in ["", SKILL_FILE, CONFIG_FILE, RUN_FILE] {
+        let path = agent.folder.join(name);
+        let Some(reason) = trust::distrusted(&folder.path().join(&path), owner) else { continue };
+        let place = Place::file(path.to_string_lossy().trim_end_matches('/'));
+        let problem = Problem::warning(place, format!("{reason}: others can change this agent"));
+        let path = folder.path().join(&path);
+        let remedy = match reason {
+            Reason::Owner { .. } => format!("chown {} {}", owner.uid, path.display()),
+            _ => format!("chmod go-w {}", path.display()),
+        };
+        problems.push(problem.hint(format!("Run: {remedy}")));
     }
 }
 

@@ -199,6 +199,12 @@ pub fn check(project: &Path, user: User, configs: &[PathBuf]) -> Result<(), Dist
     Ok(())
 }
 
+/// Why a file or folder is not in the hands of this user alone, if it is not. What is not there is in nobody's.
+pub fn distrusted(path: &Path, user: User) -> Option<Reason> {
+    let found = fs::metadata(path).ok()?;
+    judge(access_of(path, &found), user, |gid| group_has_others(gid, user)).err()
+}
+
 /// Whether the project is listed, and which settings can't be used.
 fn look_up(project: &Path, user: User, configs: &[PathBuf]) -> (bool, Vec<String>) {
     let mut ignored = Vec::new();

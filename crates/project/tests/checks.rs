@@ -3,6 +3,8 @@
 #[expect(dead_code, reason = "each test uses a part of it")]
 mod support;
 
+use std::os::unix::fs::chown;
+
 use bell_project::check::{IsolationSupport, Surroundings, check, passwd_has};
 use support::Project;
 
@@ -125,9 +127,26 @@ fn an_agent_that_this_machine_can_not_isolate_is_an_error_unless_it_asks_for_non
 }
 
 #[test]
-fn an_agent_that_everybody_can_change_is_named() {
+fn what_others_can_change_of_an_agent_is_named() {
     let project = with_program();
     project.agent("a", "");
+    let changed = "others can change this agent";
     project.mode("agents/a", 0o777);
-    assert_eq!(checked(&project), ["agents/a: warning: every user of this machine can change this agent"]);
+    let everybody = format!("agents/a: warning: is writable by every user (mode 777): {changed}");
+    assert_eq!(checked(&project), [everybody]);
+
+    project.mode("agents/a", 0o775);
+    assert_eq!(checked(&project), [""; 0], "a group of root alone");
+    // As every Debian has it: the group of nobody, with that user in it.
+    chown(project.path("agents/a"), None, Some(65_534)).unwrap();
+    let [group] = checked(&project).try_into().unwrap();
+    assert!(
+        group.starts_with("agents/a: warning: is writable by a group") && group.ends_with(changed),
+        "{group}"
+    );
+
+    project.mode("agents/a", 0o755);
+    chown(project.path("agents/a/SKILL.md"), Some(65_534), None).unwrap();
+    let owner = format!("agents/a/SKILL.md: warning: belongs to another user (uid 65534): {changed}");
+    assert_eq!(checked(&project), [owner]);
 }
