@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bell_api::exit;
+use bell_control::known;
 use bell_daemon::run_user::{self, Home};
 use bell_project::agent::Agent;
 use bell_project::check::{IsolationSupport, Surroundings, check as look, passwd_has};
@@ -11,6 +12,7 @@ use bell_project::folder::Folder;
 use bell_project::load::{CONFIG_BYTES_MAX, Loaded};
 use bell_project::locate::STATE_FOLDER;
 use bell_project::name::AgentName;
+use bell_project::newcomers::PRESETS_FOLDER;
 use bell_project::problem::{Place, Problem};
 use bell_runner::isolation;
 use bell_runner::presets::Presets;
@@ -26,8 +28,6 @@ use crate::run::start::git;
 use crate::say::Say;
 use crate::span::ms;
 
-/// A project's own presets: `presets/<name>.toml`.
-const PRESETS_FOLDER: &str = "presets";
 /// How many of the next fires are told.
 const NEXT: usize = 5;
 
@@ -59,7 +59,7 @@ struct Checked<'a> {
 /// Looks at a project. Answers the exit code.
 pub(crate) fn check(say: &Say, start: &Start, args: &CheckArgs) -> Result<u8, Refusal> {
     let folder = open_folder(&start.or_at(args.dir.as_deref()).project_or_folder()?)?;
-    let loaded = Loaded::load(&folder);
+    let loaded = known::load(&folder);
     let mut problems = Vec::new();
     let presets = presets(&folder, &mut problems)?;
     problems.extend(problems_of(&folder, &loaded, &presets));

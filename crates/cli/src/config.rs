@@ -2,6 +2,7 @@
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
+use bell_control::known;
 use bell_project::effective::{self, Row};
 use bell_project::load::Loaded;
 use bell_project::nearest::nearest;
@@ -37,7 +38,7 @@ pub(crate) fn config(say: &Say, start: &Start, command: &ConfigCommand) -> Resul
 
 fn show(say: &Say, start: &Start, args: &ShowConfigArgs) -> Result<u8, Refusal> {
     let folder = open_folder(&start.project_or_folder()?)?;
-    let loaded = Loaded::load(&folder);
+    let loaded = known::load(&folder);
     let rows = match &args.agent {
         None => effective::project(&folder, &loaded, &variable),
         Some(name) => {

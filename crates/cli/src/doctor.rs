@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_api::exit;
+use bell_control::known;
 use bell_control::place::Place;
 use bell_locks::open::redacted;
 use bell_project::folder::Folder;
@@ -73,7 +74,7 @@ pub(crate) async fn doctor(say: &Say, reach: &Reach) -> Result<u8, Refusal> {
 fn project(reach: &Reach) -> Result<Option<Project>, Refusal> {
     let Some(root) = reach.start.find_or_agents()? else { return Ok(None) };
     let folder = open_folder(&root)?;
-    Ok(Some(Project { loaded: Loaded::load(&folder), folder }))
+    Ok(Some(Project { loaded: known::load(&folder), folder }))
 }
 
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {

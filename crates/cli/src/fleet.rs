@@ -30,6 +30,7 @@ use bell_api::control::status::{StatusAnswer, StatusQuery};
 use bell_api::control::why::WhyAnswer;
 use bell_api::outcome::Outcome;
 use bell_client::Client;
+use bell_control::known;
 use bell_control::place::Place;
 use bell_control::{Control, Who};
 use bell_coord::Coord;
@@ -350,7 +351,7 @@ impl Source {
         let project = if is_enough { reach.start.find()? } else { Some(reach.start.project()?) };
         let Some(project) = project else { return Self::outside(reach) };
         let folder = open_folder(&project)?;
-        let loaded = Loaded::load(&folder);
+        let loaded = known::load(&folder);
         let stores = stores::resolve(reach.store.as_ref(), &loaded.settings, &project);
         Ok(Self { project: Some(project), folder, loaded, stores })
     }
@@ -360,7 +361,7 @@ impl Source {
         let stores = reach.start.stores(reach.store.as_ref())?.stores;
         let here = std::fs::canonicalize(reach.start.folder()).unwrap_or_else(|_| PathBuf::from("/"));
         let folder = open_folder(&here)?;
-        let mut loaded = if project::check(&here).is_ok() { Loaded::load(&folder) } else { Loaded::empty() };
+        let mut loaded = if project::check(&here).is_ok() { known::load(&folder) } else { Loaded::empty() };
         (loaded.settings.store, loaded.settings.locks) = (None, None);
         Ok(Self { project: None, folder, loaded, stores })
     }

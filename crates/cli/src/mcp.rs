@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use bell_api::exit;
 use bell_api::outcome::Outcome;
+use bell_control::known;
 use bell_control::who::Way;
 use bell_control::{Control, Who};
 use bell_coord::Coord;
 use bell_locks::open::redacted;
 use bell_mcp::{Operator, Rights, RunSide, Side, stdio};
-use bell_project::load::Loaded;
 use bell_project::stores::Stores;
 use bell_project::watch::{Notice, Watch};
 use tokio::sync::watch;
@@ -71,7 +71,7 @@ fn nothing_to_serve() -> Refusal {
 /// The project with its store open, kept up to date.
 async fn control(say: &Say, reach: &Reach, root: &Path) -> Result<(Control, Watch), Refusal> {
     let folder = open_folder(root)?;
-    let loaded = Arc::new(Loaded::load(&folder));
+    let loaded = Arc::new(known::load(&folder));
     let Stores { work, locks } = reach.start.stores(reach.store.as_ref())?.stores;
     let coord = Coord::new(open(say, &work, Some(root), Access::Write).await?);
     let locks = if locks == work {
@@ -81,9 +81,15 @@ async fn control(say: &Say, reach: &Reach, root: &Path) -> Result<(Control, Watc
     };
     let (changed, project) = watch::channel(Arc::clone(&loaded));
     let watched = open_folder(root)?;
-    let watch = Watch::start(watched, loaded, Notice::Automatic, move |change| {
-        changed.send_replace(change.loaded);
-    });
+    let watch = Watch::start(
+        watched,
+        loaded,
+        Notice::Automatic,
+        |_| false,
+        move |change| {
+            changed.send_replace(change.loaded);
+        },
+    );
     let watch = watch.map_err(|error| {
         Refusal::unavailable(
             format!("could not watch the project: {error}"),

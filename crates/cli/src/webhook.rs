@@ -8,6 +8,7 @@ use std::path::Path;
 use bell_api::exit;
 use bell_api::outcome::Outcome;
 use bell_control::hooks::{Unusable, hooks};
+use bell_control::known;
 use bell_coord::work::intake::new_job;
 use bell_coord::work::wall_now;
 use bell_core::webhook::{Check, Context, Verdict};
@@ -69,7 +70,7 @@ pub(crate) async fn webhook(say: &Say, reach: &Reach, command: &WebhookCommand) 
 
 async fn test(say: &Say, reach: &Reach, args: &WebhookTestArgs) -> Result<u8, Refusal> {
     let folder = open_folder(&reach.start.project_or_folder()?)?;
-    let loaded = Loaded::load(&folder);
+    let loaded = known::load(&folder);
     let (hooks, unusable) = hooks(&folder, &loaded, &variable);
     let source = choose(&hooks, args.source.as_deref())?;
     warn(say, &loaded, source, &unusable);

@@ -20,6 +20,7 @@
 //! | [`refused`] | why not |
 //! | [`answer`] | what the library says, as an answer |
 //! | [`place`] | where a project keeps what is Bellwether's |
+//! | [`known`] | what counts of a project, as its daemon has it |
 //! | [`store_history`] | how far the store had come, and what is wrong with it |
 //! | [`nodes`] | which daemons are there |
 //! | [`limits`] | what an agent's settings mean for its queue and its runs |
@@ -32,6 +33,7 @@ pub mod follow;
 pub mod history;
 pub mod hooks;
 mod jobs;
+pub mod known;
 pub mod limits;
 pub mod locks;
 pub mod logs;

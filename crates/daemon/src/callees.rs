@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use bell_api::outcome::Outcome;
+use bell_control::known;
 use bell_control::limits::{room, rules};
 use bell_core::work::agent::AgentName;
 use bell_gateway::{Callee, Callees, Refusal};
@@ -19,7 +20,7 @@ impl Callees for ProjectCallees {
         let path = self.0.clone();
         // Disks may take their time, and the process beside a run has other things to do.
         let loaded =
-            tokio::task::spawn_blocking(move || Folder::open(&path).map(|folder| Loaded::load(&folder)));
+            tokio::task::spawn_blocking(move || Folder::open(&path).map(|folder| known::load(&folder)));
         match loaded.await {
             Ok(Ok(loaded)) => choose(&loaded, caller, wanted),
             Ok(Err(error)) => Err(unreadable(&error.to_string())),

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bell_control::nodes;
 use bell_control::place::Place;
+use bell_control::{known, nodes};
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
@@ -44,6 +44,7 @@ use crate::site::{LockStore, Metrics, Site};
 use crate::store_watch;
 use crate::tallies;
 use crate::timer::keep_time;
+use crate::under_way::UnderWay;
 use crate::watching::Runs;
 use crate::wishes::Wishes;
 
@@ -165,7 +166,7 @@ impl Daemon {
         let open =
             || Folder::open(&project).map_err(UpError::disk(format!("open {}", options.project.display())));
         let (folder, watched) = (open()?, open()?);
-        let loaded = Arc::new(Loaded::load(&folder));
+        let loaded = Arc::new(known::load_at_start(&folder));
         // Settings that were read in part may lack a cap or name another store: nothing starts with them.
         let problems: Vec<Problem> = loaded.settings_errors().cloned().collect();
         if !problems.is_empty() {
@@ -188,9 +189,17 @@ impl Daemon {
         let node = node_name();
         let presence = watch::Sender::new(show_presence(&coord, &node).await?);
         let (sender, project) = watch::channel(Arc::clone(&loaded));
-        let watching = Watch::start(watched, loaded, Notice::Automatic, move |change| {
+        let under_way = UnderWay::default();
+        let may_be_of_runs = {
+            let under_way = under_way.clone();
+            move |before| under_way.within(before)
+        };
+        known::save(&place, &loaded.definitions, known::Runs::UnderWay);
+        let noting = place.clone();
+        let watching = Watch::start(watched, loaded, Notice::Automatic, may_be_of_runs, move |change| {
             tracing::info!(?change.diff, "project changed");
             warn_of(&change.loaded);
+            known::save(&noting, &change.loaded.definitions, known::Runs::UnderWay);
             sender.send_replace(change.loaded);
         })
         .map_err(UpError::disk("watch the project"))?;
@@ -203,7 +212,7 @@ impl Daemon {
         let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));
         let gate =
             Gate::open(&site, Arc::clone(&wishes), presence.subscribe(), options.port.as_ref()).await?;
-        let mut daemon = Self::begin(site, presence, gate, wishes, watching, occupied).await;
+        let mut daemon = Self::begin(site, presence, gate, wishes, watching, under_way, occupied).await;
         daemon.sources.spawn(store_watch::keep_watch(Arc::clone(&daemon.site), history));
         Ok(daemon)
     }
@@ -214,9 +223,10 @@ impl Daemon {
         gate: Gate,
         wishes: Arc<Wishes>,
         watch: Watch,
+        under_way: UnderWay,
         occupied: File,
     ) -> Self {
-        let runs = Arc::new(Runs::default());
+        let runs = Arc::new(Runs::new(under_way));
         runs.adopt_all(&site).await;
         let no_more_claims = CancellationToken::new();
         let (mut sources, mut claiming) = (JoinSet::new(), JoinSet::new());
@@ -290,6 +300,7 @@ impl Daemon {
         self.leaving.cancel();
         while self.presence.join_next().await.is_some() {}
         store_watch::note_end(&self.site).await;
+        known::save(&self.site.place, &self.site.loaded().definitions, known::Runs::Over);
         Ok(Stopped { cleared: cleared?, interrupted })
     }
 

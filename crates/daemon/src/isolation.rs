@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bell_project::newcomers::DEFINITIONS;
 use bell_runner::isolation::{View, Views};
 use bell_runner::launch::Landlock;
 
@@ -34,9 +35,6 @@ const HOMES: &[&str] = &["/home", "/root"];
 
 /// Numbers of users that are people, as `login.defs` has them.
 const PEOPLE: std::ops::Range<u32> = 1_000..60_000;
-
-/// What the project has that defines the fleet, beside the folders of its agents.
-const DEFINITIONS: &[&str] = &["config.toml", "agents", "presets"];
 
 /// A run, the project around it and the machine around that, as far as the run's view depends on it. All paths are absolute
 /// and without links.

@@ -10,6 +10,7 @@ use bell_coord::work::running::Claim;
 use bell_project::agent::{Agent, Program};
 use bell_project::folder::ReadFault;
 use bell_project::load::CONFIG_BYTES_MAX;
+use bell_project::newcomers::PRESETS_FOLDER;
 use bell_project::secret::SecretError;
 use bell_project::settings::{self, IsolationLevel, Keep};
 use bell_project::template::render;
@@ -264,7 +265,9 @@ fn preset(
     launch: &mut Launch,
 ) -> Result<(), StartError> {
     let mut presets = Presets::built_in()?;
-    if let Ok(own) = site.folder.read(&format!("presets/{name}.toml"), CONFIG_BYTES_MAX) {
+    let is_held_back = site.loaded().definitions.held_back.contains(PRESETS_FOLDER);
+    let own = site.folder.read(&format!("{PRESETS_FOLDER}/{name}.toml"), CONFIG_BYTES_MAX);
+    if let Some(own) = own.ok().filter(|_| !is_held_back) {
         presets.add(name, &String::from_utf8_lossy(&own))?;
     }
     let agent_dir = launch.agent_dir();

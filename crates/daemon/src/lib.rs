@@ -48,6 +48,7 @@ pub mod supervisor;
 pub mod tallies;
 pub mod timer;
 mod traces;
+mod under_way;
 mod wall_watch;
 mod watching;
 mod wishes;

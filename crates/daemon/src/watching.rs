@@ -8,6 +8,7 @@ use bell_coord::Denied;
 use bell_coord::work::running::Claim;
 use bell_core::work::run::{End, RunId};
 use bell_project::agent::Agent;
+use bell_project::settings::IsolationLevel;
 use bell_runner::adopt::{Adopted, adopt};
 use bell_runner::handle::SupervisorHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -18,6 +19,7 @@ use crate::start_error::StartError;
 use crate::start_pace::StartPace;
 use crate::supervisor::end_of;
 use crate::traces::Traces;
+use crate::under_way::{OneMore, UnderWay};
 
 /// Runs that are started at the same time. Starting one is mostly waiting: for a disk, for the kernel, for a process
 /// to begin. More than these would only take turns.
@@ -33,10 +35,12 @@ pub(crate) struct Runs {
     starting: Arc<Semaphore>,
     pace: StartPace,
     traces: Traces,
+    under_way: UnderWay,
 }
 
-impl Default for Runs {
-    fn default() -> Self {
+impl Runs {
+    /// None yet. Those that may not define the fleet are counted in `under_way`.
+    pub(crate) fn new(under_way: UnderWay) -> Self {
         let starting = Arc::new(Semaphore::new(STARTING_MAX as usize));
         Self {
             running: Mutex::default(),
@@ -44,22 +48,22 @@ impl Default for Runs {
             starting,
             pace: StartPace::default(),
             traces: Traces::from_env(),
+            under_way,
         }
     }
-}
 
-impl Runs {
     /// Starts the run of a claim and watches over it. Returns when it is on its way, which is at once unless many are.
     pub(crate) async fn launch(self: &Arc<Self>, site: &Arc<Site>, agent: &Arc<Agent>, claim: &Claim) {
         // Nobody ever closes it.
         let Ok(turn) = Arc::clone(&self.starting).acquire_owned().await else { return };
         let (runs, site) = (Arc::clone(self), Arc::clone(site));
         let (agent, claim) = (Arc::clone(agent), claim.clone());
+        let counted = may_not_define(&agent).then(|| self.under_way.one_more());
         tokio::spawn(async move {
             match launch(&site, &agent, &claim).await {
                 Ok(handle) => {
                     runs.pace.started();
-                    runs.watch(&site, claim.run.clone(), handle);
+                    runs.watch(&site, claim.run.clone(), handle, counted);
                 }
                 Err(error) => {
                     tracing::warn!(agent = %agent.name, run = %claim.run, reason = error.reason(), "could not start a run");
@@ -84,7 +88,13 @@ impl Runs {
     }
 
     /// Watches over a run until it is over, and makes sure that its end is on record.
-    pub(crate) fn watch(self: &Arc<Self>, site: &Arc<Site>, run: RunId, handle: SupervisorHandle) {
+    fn watch(
+        self: &Arc<Self>,
+        site: &Arc<Site>,
+        run: RunId,
+        handle: SupervisorHandle,
+        counted: Option<OneMore>,
+    ) {
         let handle = Arc::new(handle);
         self.lock().insert(run.clone(), Arc::clone(&handle));
         self.tell();
@@ -97,6 +107,7 @@ impl Runs {
                     End::Lost
                 }
             };
+            drop(counted);
             record(&site, &run, &end).await;
             runs.traces.ended(&site.coord, &run).await;
             runs.lock().remove(&run);
@@ -121,7 +132,8 @@ impl Runs {
             match adopt(&folder).await {
                 Ok(Adopted::Running(handle)) => {
                     tracing::info!(run = %slot.run, "adopted");
-                    self.watch(site, slot.run, handle);
+                    // Which settings it was started with is not known.
+                    self.watch(site, slot.run, handle, Some(self.under_way.one_more()));
                 }
                 Ok(Adopted::Ended(exit)) => record(site, &slot.run, &end_of(&exit.reason)).await,
                 Ok(Adopted::Lost(why)) => {
@@ -160,6 +172,11 @@ impl Runs {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<SupervisorHandle>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether runs of an agent are kept from changing what defines the fleet.
+fn may_not_define(agent: &Agent) -> bool {
+    agent.settings.isolation != IsolationLevel::None && !agent.settings.edits_project
 }
 
 /// Ends a run that could not be started. Only this process knows that its agent never ran, so a store that does not

@@ -37,6 +37,7 @@ pub mod load;
 pub mod locate;
 pub mod name;
 pub mod nearest;
+pub mod newcomers;
 pub mod node;
 pub mod problem;
 pub mod samples;

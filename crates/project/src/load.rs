@@ -7,6 +7,7 @@ use crate::agent::{Agent, Around, load as load_agent};
 use crate::discover::{Found, discover};
 use crate::folder::{Folder, ReadFault};
 use crate::name::AgentName;
+use crate::newcomers::{Definitions, Newcomers};
 use crate::node::{Node, parse_toml, read};
 use crate::problem::{Place, Problem, line_and_column};
 use crate::settings::{ProjectSettings, check_webhook};
@@ -28,8 +29,10 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// Agents that are broken now and stand here as they last were.
     pub kept: BTreeSet<AgentName>,
-    /// Whether `config.toml` is broken and the settings are as they last were.
+    /// Whether `config.toml` is broken or held back, and the settings are as they last were.
     pub settings_kept: bool,
+    /// What of it counts, of what runs could have made.
+    pub definitions: Definitions,
     tree: Node,
 }
 
@@ -58,28 +61,40 @@ impl Diff {
 impl Loaded {
     /// Loads a project. Whatever is wrong is in its problems; agents with errors are left out.
     pub fn load(folder: &Folder) -> Self {
-        Self::load_over(folder, None)
+        Self::load_over(folder, None, &Definitions::default(), Newcomers::Taken)
+    }
+
+    /// Loads a project of which this much was known when its daemon ended. Its settings count whenever they were made: to
+    /// start with others than those that are there would be worse.
+    pub fn load_after(folder: &Folder, mut before: Definitions, newcomers: Newcomers) -> Self {
+        before.held_back.remove(CONFIG_FILE);
+        before.taken.insert(CONFIG_FILE.to_owned());
+        Self::load_over(folder, None, &before, newcomers)
     }
 
     /// Loads it again. An agent or a `config.toml` that is broken now stays as it was.
     #[must_use]
-    pub fn reload(&self, folder: &Folder) -> Self {
-        Self::load_over(folder, Some(self))
+    pub fn reload(&self, folder: &Folder, newcomers: Newcomers) -> Self {
+        Self::load_over(folder, Some(self), &self.definitions, newcomers)
     }
 
-    fn load_over(folder: &Folder, last: Option<&Self>) -> Self {
+    fn load_over(folder: &Folder, last: Option<&Self>, before: &Definitions, newcomers: Newcomers) -> Self {
         let mut problems = Vec::new();
         let (mut settings, mut tree) = project_settings(folder, &mut problems);
+        let is_broken = problems.iter().any(Problem::is_error);
+        let found = discover(folder, &mut problems);
+        let definitions = before.now(folder, &found, newcomers);
+        problems.extend(definitions.problems());
         let mut settings_kept = false;
-        if let Some(last) = last.filter(|_| problems.iter().any(Problem::is_error)) {
+        if let Some(last) = last.filter(|_| is_broken || definitions.held_back.contains(CONFIG_FILE)) {
             (settings, tree) = (last.settings.clone(), last.tree.clone());
             settings_kept = true;
         }
-        let found = discover(folder, &mut problems);
-        let mut loaded =
-            Self { settings, agents: BTreeMap::new(), problems, kept: BTreeSet::new(), settings_kept, tree };
+        let mut loaded = Self { settings, problems, settings_kept, definitions, tree, ..Self::empty() };
         for found in &found {
-            loaded.add(folder, found, last);
+            if loaded.definitions.takes(found) {
+                loaded.add(folder, found, last);
+            }
         }
         loaded.problems.sort_by(|a, b| (&a.place, a.severity).cmp(&(&b.place, b.severity)));
         loaded
@@ -111,6 +126,7 @@ impl Loaded {
             problems: Vec::new(),
             kept: BTreeSet::new(),
             settings_kept: false,
+            definitions: Definitions::default(),
             tree: Node::empty(Place::file(CONFIG_FILE)),
         }
     }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::folder::Folder;
 use crate::load::{Diff, Loaded};
+use crate::newcomers::Newcomers;
 use looking::{Looker, is_told_of_changes};
 use places::Places;
 
@@ -34,6 +35,9 @@ pub const POLL_EVERY: Duration = Duration::from_secs(2);
 /// How much later a machine that had no watch left is asked again. Programs that end give theirs back, and to ask costs about
 /// what a look costs.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// What the kernel tells of has been read by then, also on a machine that is busy.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Together they stay within the second that a change may take to show.
 const _: () = assert!(PAUSE.as_millis() * (PAUSES_MAX as u128) <= 200);
@@ -94,11 +98,13 @@ impl Nudge {
 
 impl Watch {
     /// Watches a project. `first` is how it was loaded; what has changed since is noticed too. `on_change` is called
-    /// on the watching thread.
+    /// on the watching thread, and so is `may_be_of_runs`: whether runs that may not define the fleet were under way at any time
+    /// in so long a time before now.
     pub fn start(
         folder: Folder,
         first: Arc<Loaded>,
         notice: Notice,
+        may_be_of_runs: impl Fn(Duration) -> bool + Send + 'static,
         on_change: impl FnMut(Change) + Send + 'static,
     ) -> io::Result<Self> {
         // One wake-up that nobody has taken yet stands for any number of them.
@@ -116,9 +122,11 @@ impl Watch {
             notice,
             make_places,
             rested: Duration::ZERO,
+            looked_every: Duration::ZERO,
             is_over: Arc::clone(&is_over),
             woken,
             nudge: nudge.clone(),
+            may_be_of_runs,
             on_change,
         };
         let thread =
@@ -147,7 +155,7 @@ impl Drop for Watch {
 /// Has the kernel tell of changes below a path; none if it can't now.
 type MakePlaces = fn(&Path, SyncSender<()>) -> Option<Places>;
 
-struct Watcher<F> {
+struct Watcher<R, F> {
     folder: Folder,
     last: Arc<Loaded>,
     /// How changes are noticed at present.
@@ -156,13 +164,16 @@ struct Watcher<F> {
     make_places: Option<MakePlaces>,
     /// How long it was rested between looks since the kernel was asked.
     rested: Duration,
+    /// How long it was rested before the latest look.
+    looked_every: Duration,
     is_over: Arc<AtomicBool>,
     woken: Receiver<()>,
     nudge: Nudge,
+    may_be_of_runs: R,
     on_change: F,
 }
 
-impl<F: FnMut(Change)> Watcher<F> {
+impl<R: Fn(Duration) -> bool, F: FnMut(Change)> Watcher<R, F> {
     fn run(mut self) {
         let mut places = self.places();
         if self.notice == Notice::Automatic && places.is_none() {
@@ -180,7 +191,7 @@ impl<F: FnMut(Change)> Watcher<F> {
             }
             // Taken before reading: who comes later gets a reading of its own.
             let waiting = self.nudge.take();
-            self.load();
+            self.load(&waiting);
             for waiting in waiting {
                 // Whoever has given up is not told.
                 let _ = waiting.send(());
@@ -196,6 +207,7 @@ impl<F: FnMut(Change)> Watcher<F> {
         match (self.notice, looker) {
             (Notice::Polling(every), Some(looker)) => loop {
                 let rest = looker.rest(every);
+                self.looked_every = rest;
                 let woken = self.woken.recv_timeout(rest);
                 if self.is_over() || matches!(woken, Err(RecvTimeoutError::Disconnected)) {
                     return false;
@@ -217,6 +229,14 @@ impl<F: FnMut(Change)> Watcher<F> {
             }
         }
         !self.is_over()
+    }
+
+    /// How long ago what is new now can have come to be.
+    fn unseen(&self) -> Duration {
+        match self.notice {
+            Notice::Automatic => NOTICED_WITHIN,
+            Notice::Polling(every) => NOTICED_WITHIN.max(self.looked_every.max(every) * 2),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -259,8 +279,14 @@ impl<F: FnMut(Change)> Watcher<F> {
         self.rested = Duration::ZERO;
     }
 
-    fn load(&mut self) {
-        let loaded = self.last.reload(&self.folder);
+    /// Loads the project again. Who waits for that is an operator.
+    fn load(&mut self, waiting: &[Sender<()>]) {
+        let newcomers = if waiting.is_empty() { Newcomers::Taken } else { Newcomers::Accepted };
+        let mut loaded = self.last.reload(&self.folder, newcomers);
+        let has_more = loaded.definitions.are_more_than(&self.last.definitions);
+        if newcomers == Newcomers::Taken && has_more && (self.may_be_of_runs)(self.unseen()) {
+            loaded = self.last.reload(&self.folder, Newcomers::HeldBack);
+        }
         let diff = loaded.since(&self.last);
         if diff.is_empty() {
             return;
@@ -280,7 +306,9 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// One that had to look.
-    fn looking(make_places: Option<MakePlaces>) -> (tempfile::TempDir, Watcher<impl FnMut(Change)>) {
+    fn looking(
+        make_places: Option<MakePlaces>,
+    ) -> (tempfile::TempDir, Watcher<impl Fn(Duration) -> bool, impl FnMut(Change)>) {
         let project = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(project.path().join("agents/a")).unwrap();
         let folder = Folder::open(project.path()).unwrap();
@@ -291,9 +319,11 @@ mod tests {
             notice: Notice::Polling(POLL_EVERY),
             make_places,
             rested: Duration::ZERO,
+            looked_every: Duration::ZERO,
             is_over: Arc::default(),
             woken,
             nudge: Nudge { wake, waiting: Arc::default() },
+            may_be_of_runs: |_| false,
             on_change: |_| {},
         };
         (project, watcher)

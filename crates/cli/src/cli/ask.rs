@@ -105,7 +105,8 @@ Examples:
 
 pub(super) const RELOAD_EXAMPLES: &str = "\
 A daemon notices changes by itself within a second, or within a few on file systems that tell nothing. This has it read the
-project now, and returns when it has. Exit code 2: no daemon of this machine runs the project.
+project now, and returns when it has. What was held back because it appeared while runs were under way, one of which may
+have made it (bell stat names it), counts from then on. Exit code 2: no daemon of this machine runs the project.
 
 Examples:
   bell reload

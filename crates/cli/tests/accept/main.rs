@@ -25,6 +25,7 @@ mod hostile;
 mod isolation;
 mod lock_waits;
 mod logs;
+mod newcomers;
 mod project;
 mod runs;
 #[path = "../support/mod.rs"]

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 const BEHAVIOURS: &str = "C1,C2,C3,C4,S1,S2,S3,S4,S5,S6,S7,S8,S9,S10,S11,S12,S13,S14,S15,S16,G5,Wrong input";
 
 /// Files in which every test is about one of them.
-const ALL_OF: [&str; 11] = [
+const ALL_OF: [&str; 12] = [
     "accept/cron.rs",
     "accept/holding.rs",
     "accept/hostile.rs",
     "accept/isolation.rs",
     "accept/lock_waits.rs",
     "accept/logs.rs",
+    "accept/newcomers.rs",
     "accept/project.rs",
     "accept/runs.rs",
     "accept/work.rs",

@@ -44,8 +44,13 @@ impl Project {
 
     /// An agent that runs `true`, with more lines in its frontmatter from line 5 on.
     pub(crate) fn agent(&self, name: &str, lines: &str) {
+        self.agent_in(&format!("agents/{name}"), name, lines);
+    }
+
+    /// The same in this folder.
+    pub(crate) fn agent_in(&self, folder: &str, name: &str, lines: &str) {
         self.write(
-            &format!("agents/{name}/SKILL.md"),
+            &format!("{folder}/SKILL.md"),
             format!("---\nname: {name}\ndescription: Does it.\nrun: [\"true\"]\n{lines}\n---\nDo it.\n"),
         );
     }
