@@ -36,6 +36,7 @@ pub mod files;
 pub mod flow;
 mod isolation;
 mod launching;
+mod lease_ends;
 mod lock_waits;
 mod prompt;
 pub mod run_user;

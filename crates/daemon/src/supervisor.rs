@@ -33,11 +33,13 @@ use bell_runner::exit::{Exit, Reason};
 use bell_runner::hooks::Hooks;
 use bell_runner::isolation::{Means, Views};
 use bell_runner::launch::Launch;
+use bell_runner::watchdog::Watchdog;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::callees::ProjectCallees;
 use crate::counter::Counter;
+use crate::lease_ends::LeaseEnds;
 use crate::site::Site;
 use crate::tallies;
 
@@ -45,10 +47,6 @@ const WARRANT_FILE: &str = "warrant.json";
 
 /// Between two tries at a store that does not answer.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-
-/// How long before the store may give a run's session or locks to others nothing of the run may live any more: time for
-/// KILL to take effect, and for a machine that is busy.
-const KILL_BEFORE: Duration = Duration::from_secs(1);
 
 /// What a supervisor needs to act for its run. It is read once and then removed, since it has the run's secret.
 #[derive(Serialize, Deserialize)]
@@ -136,6 +134,8 @@ pub struct Keeper {
     warrant: io::Result<Warrant>,
     kept: RefCell<Option<(Coord, Session)>>,
     open: RefCell<Option<Arc<Open>>>,
+    /// Kills this process if it can't end the run in time.
+    watchdog: RefCell<Option<Watchdog>>,
     /// How the run ends if it loses its right to go on.
     wanted: RefCell<Option<End>>,
 }
@@ -147,6 +147,8 @@ struct Open {
     holder: Session,
     /// What the run must have for as long as it lasts.
     held: Vec<Held>,
+    /// When its session and locks end.
+    ends: LeaseEnds,
     counter: Counter,
     /// Hands in what this process counts.
     _told: JoinSet<Infallible>,
@@ -160,6 +162,7 @@ impl Keeper {
             warrant: Warrant::take(run_dir),
             kept: RefCell::default(),
             open: RefCell::default(),
+            watchdog: RefCell::default(),
             wanted: RefCell::default(),
         }
     }
@@ -224,9 +227,14 @@ impl Keeper {
         if let [held] = held.as_slice() {
             env = env.with("BELL_LOCK_FENCE", held.fence().to_string());
         }
+        let ends = LeaseEnds::of([session, &holder], &held);
+        let watchdog = ends.watchdog();
+        let watchdog =
+            watchdog.map_err(|error| End::not_started(format!("its watchdog can't be started: {error}")))?;
+        self.watchdog.replace(Some(watchdog));
         let mut told = JoinSet::new();
         told.spawn(tallies::keep_handing_in(Place::of(&warrant.project)));
-        self.open.replace(Some(Arc::new(Open { locks, holder, held, counter, _told: told })));
+        self.open.replace(Some(Arc::new(Open { locks, holder, held, ends, counter, _told: told })));
         Ok(env)
     }
 
@@ -326,19 +334,17 @@ impl Hooks for Keeper {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        let (_, session) = self.kept()?;
-        let open = self.open();
-        let ends = open.iter().flat_map(|open| {
-            let held = open.held.iter().map(Held::ends_at);
-            held.chain([open.holder.ends_at()])
-        });
-        kill_by(ends.chain([session.ends_at()]))
+        self.open()?.ends.kill_by()
     }
 
     async fn ending(&self, _reason: &Reason) {
         if let Some(open) = self.open() {
             open.counter.desk().revoke();
         }
+    }
+
+    fn killing(&self) {
+        self.watchdog.take();
     }
 
     async fn ended(&self, exit: &Exit) {
@@ -362,11 +368,6 @@ impl Hooks for Keeper {
         }
         tallies::hand_in(&Place::of(&warrant.project));
     }
-}
-
-/// When nothing of a run may live any more whose leases end then: a moment before the first of them does.
-fn kill_by(ends: impl IntoIterator<Item = Option<Duration>>) -> Option<Duration> {
-    ends.into_iter().flatten().min().map(|end| end.saturating_sub(KILL_BEFORE))
 }
 
 /// The end of a run that asked for it.
@@ -409,29 +410,5 @@ async fn told_to_end(coord: &Coord, run: &RunId) -> End {
             Ok(None) => return End::Lost,
             Err(_) => tokio::time::sleep(RETRY_AFTER).await,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn s(seconds: u64) -> Option<Duration> {
-        Some(Duration::from_secs(seconds))
-    }
-
-    #[test]
-    fn a_run_is_over_a_second_before_the_first_of_its_leases_ends() {
-        assert_eq!(kill_by([s(40), s(15), None]), s(14));
-    }
-
-    #[test]
-    fn a_run_whose_lease_has_ended_is_over_at_once() {
-        assert_eq!(kill_by([s(40), s(0)]), s(0));
-    }
-
-    #[test]
-    fn a_run_without_a_lease_that_can_end_has_no_deadline() {
-        assert_eq!(kill_by([None, None]), None);
     }
 }

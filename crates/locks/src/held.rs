@@ -107,7 +107,13 @@ impl Held {
     /// On this machine's boot clock: the earliest moment at which the store may give the key to others. Every renewal moves
     /// it. Zero if an operator broke the lock; `None` if the holder gave it back.
     pub fn ends_at(&self) -> Option<Duration> {
-        earliest_end(self.kept.loss.borrow().as_ref(), &self.kept.latest())
+        self.kept.ends_at()
+    }
+
+    /// Reads [`Held::ends_at`] from any thread, for longer than this lease is kept: `None` from then on.
+    pub fn end_reader(&self) -> impl Fn() -> Option<Duration> + Send + Sync + use<> {
+        let kept = Arc::downgrade(&self.kept);
+        move || kept.upgrade().and_then(|kept| kept.ends_at())
     }
 
     /// Returns when the lease is lost.
@@ -158,6 +164,10 @@ impl Drop for Held {
 impl Kept {
     fn latest(&self) -> Lease {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn ends_at(&self) -> Option<Duration> {
+        earliest_end(self.loss.borrow().as_ref(), &self.latest())
     }
 
     fn check(&self, session: &Session) -> Result<(), Loss> {

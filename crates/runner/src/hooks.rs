@@ -34,6 +34,9 @@ pub trait Hooks {
     /// agent ended by itself.
     async fn ending(&self, reason: &Reason);
 
+    /// From now on KILL is sent until nothing of the run is left: nothing has to watch over the deadline any more.
+    fn killing(&self);
+
     /// The last process is gone and `exit.json` is written: release, record.
     async fn ended(&self, exit: &Exit);
 }
@@ -59,6 +62,8 @@ impl Hooks for NoHooks {
     }
 
     async fn ending(&self, _reason: &Reason) {}
+
+    fn killing(&self) {}
 
     async fn ended(&self, _exit: &Exit) {}
 }

@@ -26,6 +26,7 @@ pub mod spawn;
 pub mod stage;
 pub mod supervise;
 pub mod user;
+pub mod watchdog;
 
 mod born;
 mod children;

@@ -125,6 +125,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
             Ok(())
         }
         Err(error) => {
+            hooks.killing();
             end::kill_until_empty(&mut children, &launch, group.as_ref()).await;
             // Once it was about to take over, nobody can say that it did nothing.
             let (reason, error) = match state.started_ms {

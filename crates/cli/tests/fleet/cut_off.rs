@@ -1,4 +1,5 @@
-//! A node that loses its store while its agents ignore TERM: they are gone before the store gives their place to others.
+//! A node that loses its store while its agents ignore TERM, and supervisors that are stopped: the agents are gone before the
+//! store gives their place to others.
 //!
 //! `BELL_CUTS=50` makes that many cuts with each grace, some of them at the same time; without it there is one of each.
 
@@ -11,9 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use bell_e2e::Redis;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Place, eventually};
+use crate::fleet::lives as is_alive;
+use crate::support::{Place, Running, eventually};
 
 /// Runs at once that the fleet allows, all of them on the node that is cut off.
 const SCALE: usize = 2;
@@ -173,6 +175,61 @@ fn a_node_that_is_cut_off_ends_stubborn_agents_before_others_take_their_place() 
         );
         assert_eq!((of().count(), overlaps, exceeded), (cuts, 0, 0), "{grace:?}");
     }
+}
+
+/// A fleet for one run at a time, whose agent says that it lives from a child in a session of its own, and its daemon.
+fn with_a_stubborn_child() -> (Place, Running) {
+    let place = Place::sqlite();
+    let child = STUBBORN.replace("LEDGER", place.path("").display().to_string().trim_end_matches('/'));
+    place.write("child", &format!("{child}\n"));
+    let script = "echo $$ > agent; setsid sh ./child & wait";
+    let retry = "retry = { attempts = 2, on = [\"lost\"], backoff = \"100ms\" }\n";
+    place.agent("stubborn", script, retry);
+    let daemon = place.up();
+    place.ask("stubborn");
+    eventually("it lives", || lives(&place).len() == 1);
+    (place, daemon)
+}
+
+/// Stops the supervisor of the only run, and nothing else of it.
+fn stop_supervisor(place: &Place) {
+    let run = place.runs()[0]["run"].as_str().unwrap().to_owned();
+    let state = std::fs::read(place.path(&format!(".bell/runs/{run}/state.json"))).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+    let pid = i32::try_from(state["supervisor"]["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+}
+
+#[test]
+fn a_run_whose_supervisor_alone_is_stopped_is_gone_before_its_successor_starts() {
+    let (place, daemon) = with_a_stubborn_child();
+    stop_supervisor(&place);
+    eventually("the job runs again", || lives(&place).len() == 2);
+    thread::sleep(Duration::from_secs(1));
+    let mut lives: Vec<Life> = lives(&place).into_values().collect();
+    lives.sort_by(|a, b| a.first.total_cmp(&b.first));
+    assert!(lives[0].last < lives[1].first, "{} < {}", lives[0].last, lives[1].first);
+    place.write("go", "");
+    eventually("both have ended", || place.ends() == ["completed", "lost"]);
+    daemon.stop();
+}
+
+#[test]
+fn an_agent_whose_supervisor_is_stopped_dies_with_no_daemon_there_and_the_rest_with_the_next() {
+    let (place, daemon) = with_a_stubborn_child();
+    let agent = place.lines("agent")[0].clone();
+    daemon.signal(Signal::KILL);
+    daemon.end();
+    stop_supervisor(&place);
+    eventually("the agent's main process is gone", || !is_alive(&agent));
+    let daemon = place.up();
+    eventually("the job runs again", || lives(&place).len() == 2);
+    place.write("go", "");
+    eventually("both have ended", || place.ends() == ["completed", "lost"]);
+    let mut lives: Vec<Life> = lives(&place).into_values().collect();
+    lives.sort_by(|a, b| a.first.total_cmp(&b.first));
+    assert!(lives[0].last < lives[1].first, "{} < {}", lives[0].last, lives[1].first);
+    daemon.stop();
 }
 
 #[test]

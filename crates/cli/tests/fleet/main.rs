@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `both` | two daemons on one Redis and on one PostgreSQL |
 //! | `campaign` | a daemon that is killed a hundred times under load, and the controls that must lose |
-//! | `cut_off` | a node that loses its store while its agent ignores TERM |
+//! | `cut_off` | a node that loses its store while its agent ignores TERM; supervisors that are stopped |
 //! | `ledger` | what was accepted beside what ran: the comparison itself |
 //! | `outages` | a store that is away, again and again, while runs start |
 

@@ -4,6 +4,7 @@
 //! nothing, so that a test has a daemon to kill. The hooks write down what they are told, and with how many processes
 //! of the run alive; they obey files in the run directory.
 
+use std::cell::RefCell;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,15 +17,17 @@ use bell_runner::error::{Error, Kind, Result};
 use bell_runner::exit::{Exit, Reason};
 use bell_runner::hooks::Hooks;
 use bell_runner::launch::Launch;
+use bell_runner::watchdog::Watchdog;
 use bell_runner::{spawn, stage, supervise};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["__exec"] => stage::main(),
-        ["__supervise", run_dir] => {
-            supervise::main(Path::new(run_dir), || Notebook { run_dir: PathBuf::from(run_dir) })
-        }
+        ["__supervise", run_dir] => supervise::main(Path::new(run_dir), || Notebook {
+            run_dir: PathBuf::from(run_dir),
+            watchdog: RefCell::default(),
+        }),
         ["spawn", launch] => start_and_stay(Path::new(launch)),
         _ => {
             eprintln!("usage: bell-supervise spawn <launch file>");
@@ -46,10 +49,11 @@ fn start_and_stay(path: &Path) -> ExitCode {
     })
 }
 
-/// Writes what it hears into `hooks.txt`. Hangs at the end while a file `hang` is there, at the start while `wait` is; revokes
-/// the run when `revoke` is.
+/// Writes what it hears into `hooks.txt`. Hangs before the end while a file `hang` is there, after it while `linger` is, at the
+/// start while `wait` is; revokes the run when `revoke` is.
 struct Notebook {
     run_dir: PathBuf,
+    watchdog: RefCell<Option<Watchdog>>,
 }
 
 impl Notebook {
@@ -88,6 +92,9 @@ impl Hooks for Notebook {
             return Err(Error::new(Kind::Invalid, why));
         }
         self.while_there("wait").await;
+        let file = self.run_dir.join("watchdog");
+        let watchdog = Watchdog::start(move || boot_ms(&file));
+        self.watchdog.replace(Some(watchdog.map_err(|error| Error::io("start the watchdog", error))?));
         Ok(Environment::empty().with("FROM_HOOK", "yes"))
     }
 
@@ -104,10 +111,9 @@ impl Hooks for Notebook {
         }
     }
 
-    /// `deadline` has how many milliseconds after the machine's start nothing may live any more.
+    /// `deadline` has when nothing may live any more, `watchdog` when the watchdog kills this process.
     fn deadline(&self) -> Option<Duration> {
-        let ms = fs::read_to_string(self.run_dir.join("deadline")).ok()?;
-        ms.trim().parse().ok().map(Duration::from_millis)
+        boot_ms(&self.run_dir.join("deadline"))
     }
 
     async fn ending(&self, reason: &Reason) {
@@ -115,7 +121,17 @@ impl Hooks for Notebook {
         self.while_there("hang").await;
     }
 
+    fn killing(&self) {
+        self.watchdog.take();
+    }
+
     async fn ended(&self, exit: &Exit) {
         self.note(&format!("ended {}", exit.reason.word()));
+        self.while_there("linger").await;
     }
+}
+
+/// A moment that a test left, in milliseconds after the machine's start.
+fn boot_ms(file: &Path) -> Option<Duration> {
+    fs::read_to_string(file).ok()?.trim().parse().ok().map(Duration::from_millis)
 }

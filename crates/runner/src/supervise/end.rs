@@ -122,6 +122,7 @@ impl<H: Hooks> Course<'_, H> {
                 Outcome::of(reason)
             }
         };
+        self.hooks.killing();
         outcome.unconfirmed = kill_until_empty(self.children, self.launch, self.group).await;
         outcome.ended = Some(self.children.end_of(self.pid).await);
         outcome

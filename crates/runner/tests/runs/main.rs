@@ -14,4 +14,5 @@ mod output;
 mod refusals;
 mod support;
 mod trees;
+mod watchdog;
 mod worktree;
