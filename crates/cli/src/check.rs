@@ -80,8 +80,8 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let names: Vec<String> = presets.names().map(str::to_owned).collect();
     let isolation = match isolation::probe() {
-        None => IsolationSupport::Missing(isolation::HINT),
-        Some(means) => means.lacks().map_or(IsolationSupport::Full, IsolationSupport::Partial),
+        Ok(None) | Err(_) => IsolationSupport::Missing(isolation::HINT),
+        Ok(Some(means)) => means.lacks().map_or(IsolationSupport::Full, IsolationSupport::Partial),
     };
     let has_user = |user: &str| passwd_has(&passwd, user);
     let around = Surroundings { variable: &variable, has_user: &has_user, presets: &names, isolation };

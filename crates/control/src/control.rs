@@ -35,7 +35,7 @@ pub struct Control {
     /// What the store is called, without its password; `None` if nobody is to know.
     pub store: Option<String>,
     /// Says how runs are isolated on this machine, if they can be; `None` if nobody is to know.
-    pub isolation: Option<fn() -> Option<Means>>,
+    pub isolation: Option<fn() -> bell_runner::Result<Option<Means>>>,
 }
 
 impl Control {
@@ -65,7 +65,7 @@ impl Control {
 
     /// The same, on a machine that isolates runs so.
     #[must_use]
-    pub fn isolating(self, isolation: fn() -> Option<Means>) -> Self {
+    pub fn isolating(self, isolation: fn() -> bell_runner::Result<Option<Means>>) -> Self {
         Self { isolation: Some(isolation), ..self }
     }
 

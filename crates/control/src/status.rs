@@ -101,7 +101,7 @@ impl Control {
     fn attention(&self, loaded: &Loaded, orphaned: &[(AgentName, u32)]) -> Vec<Attention> {
         let history = self.store.as_ref().map(|store| StoreHistory::load(&self.place, store));
         let of_store = history.and_then(|history| history.attention(&self.place));
-        let means = self.isolation.map(|means| means());
+        let means = self.isolation.and_then(|probe| probe().ok());
         let enabled = loaded.agents.values().filter(|agent| agent.is_enabled());
         let isolation = enabled.flat_map(|agent| isolation(agent, means));
         of_store

@@ -205,8 +205,9 @@ impl Daemon {
         .map_err(UpError::disk("watch the project"))?;
         let program = options.program.clone();
         // Asked once: the first run need not wait for the answer.
-        let isolation = tokio::task::spawn_blocking(isolation::probe).await.unwrap_or_default();
-        tracing::info!(isolation = isolation.map_or("none", Means::word), "runs are isolated by");
+        if let Ok(Ok(isolation)) = tokio::task::spawn_blocking(isolation::probe).await {
+            tracing::info!(isolation = isolation.map_or("none", Means::word), "runs are isolated by");
+        }
         let site =
             Arc::new(Site { coord, lock_store, store_url, folder, place, project, node, program, metrics });
         let wishes = Arc::new(Wishes::new(watching.nudge(), site.project.clone()));
@@ -334,7 +335,7 @@ async fn lock_store(loaded: &Loaded) -> Result<Option<LockStore>, UpError> {
 fn check_users(loaded: &Loaded, project: &Path) -> Result<(), UpError> {
     for agent in loaded.agents.values().filter(|agent| agent.is_enabled() && agent.settings.user.is_none()) {
         run_user::user(agent, project)
-            .map_err(|reason| UpError::NoUser { agent: agent.name.clone(), reason })?;
+            .map_err(|error| UpError::NoUser { agent: agent.name.clone(), reason: error.to_string() })?;
     }
     Ok(())
 }

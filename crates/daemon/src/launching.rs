@@ -107,8 +107,8 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
     launch.limits = limits(&agent.settings.limits);
-    launch.user = run_user::user(agent, site.folder.path()).map_err(StartError::Agent)?;
-    let home = run_user::home(agent, site.folder.path(), launch.user.as_ref()).map_err(StartError::Agent)?;
+    launch.user = run_user::user(agent, site.folder.path())?;
+    let home = run_user::home(agent, site.folder.path(), launch.user.as_ref())?;
     settle(site, agent, &home, &mut launch)?;
     if launch.user.is_some() {
         site.place.make().and_then(|()| site.place.let_pass()).map_err(|error| {
@@ -155,7 +155,7 @@ fn isolate(site: &Site, agent: &Agent, home: &Home, launch: &mut Launch) -> Resu
         container.views = views;
         return Ok(());
     }
-    let means = isolation::probe().ok_or_else(|| {
+    let means = isolation::probe()?.ok_or_else(|| {
         StartError::Agent(format!("isolate it: this machine has no means for it. {}", isolation::HINT))
     })?;
     if means == Means::Landlock {

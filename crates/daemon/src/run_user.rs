@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bell_project::agent::Agent;
 use bell_project::settings::{HomeSetting, IsolationLevel};
+use bell_runner::error::{Error, Kind, Result};
 use bell_runner::user::User;
 use rustix::process::{getegid, geteuid};
 
@@ -44,20 +45,19 @@ pub enum Home {
 /// The user of an agent's runs; `None` if that is the daemon's.
 ///
 /// # Errors
-/// If there is no such user, or none for a daemon of root. The words read after "could not".
-pub fn user(agent: &Agent, project: &Path) -> Result<Option<User>, String> {
-    let about = fs::metadata(project).map_err(|error| format!("find the owner of the project: {error}"))?;
+/// If there is no such user, or none for a daemon of root.
+pub fn user(agent: &Agent, project: &Path) -> Result<Option<User>> {
+    let about = fs::metadata(project).map_err(|error| Error::io("find the owner of the project", error))?;
     let owner = Owner { uid: about.uid(), gid: about.gid(), mode: about.mode() };
-    let find = |name: &str| User::find(name).map_err(|error| error.to_string());
-    choose(agent.settings.user.as_deref(), geteuid().as_raw(), owner, find)
+    choose(agent.settings.user.as_deref(), geteuid().as_raw(), owner, User::find)
 }
 
 fn choose(
     wanted: Option<&str>,
     daemon: u32,
     owner: Owner,
-    find: impl Fn(&str) -> Result<User, String>,
-) -> Result<Option<User>, String> {
+    find: impl Fn(&str) -> Result<User>,
+) -> Result<Option<User>> {
     if let Some(name) = wanted {
         return Ok(Some(find(name)?).filter(|user| user.uid != daemon));
     }
@@ -70,7 +70,7 @@ fn choose(
         return listed.or_else(|_| find(&format!("{}:{}", owner.uid, owner.gid))).map(Some);
     }
     let of_package = find(USER_OF_PACKAGE).ok().filter(|user| can_write(user, owner));
-    of_package.map(Some).ok_or_else(|| NO_USER.to_owned())
+    of_package.map(Some).ok_or_else(|| Error::new(Kind::Invalid, NO_USER).hint(REMEDIES))
 }
 
 fn can_write(user: &User, owner: Owner) -> bool {
@@ -86,8 +86,8 @@ fn can_write(user: &User, owner: Owner) -> bool {
 /// The home of an agent's runs. `user` is who they run as, if not as the daemon.
 ///
 /// # Errors
-/// If the settings name one that the user can't write. The words read after "could not".
-pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home, String> {
+/// If the settings name one that the user can't write.
+pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home> {
     let inherited = || match user {
         Some(user) => user.home.as_ref().map(PathBuf::from),
         None => std::env::var_os("HOME").map(PathBuf::from),
@@ -95,7 +95,10 @@ pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home, 
     let user = user.map_or_else(this_user, |user| Ok(user.clone()))?;
     let writable = |home: PathBuf| match writable_by(&home, &user) {
         Ok(()) => Ok(Home::Shared(home)),
-        Err(why) => Err(format!("use the home {}: {why}", home.display())),
+        Err(why) => {
+            let message = format!("use the home {}: {why}", home.display());
+            Err(Error::new(why.kind(), message).hint(HOME_REMEDY))
+        }
     };
     match &agent.settings.home {
         Some(HomeSetting::Own) => Ok(Home::Own),
@@ -110,21 +113,23 @@ pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home, 
 }
 
 /// Whether a user can write a folder. Rights of root do not count: runs have none.
-fn writable_by(folder: &Path, user: &User) -> Result<(), String> {
-    let about = fs::metadata(folder).map_err(|error| error.to_string())?;
+fn writable_by(folder: &Path, user: &User) -> Result<()> {
+    let about = fs::metadata(folder).map_err(|error| Error::new(Kind::of_io(&error), error.to_string()))?;
     if !about.is_dir() {
-        return Err("it is not a folder".to_owned());
+        return Err(Error::new(Kind::Invalid, "it is not a folder"));
     }
     let owner = Owner { uid: about.uid(), gid: about.gid(), mode: about.mode() };
-    if can_write(user, owner) { Ok(()) } else { Err(format!("{} can't write it", user.name)) }
+    if can_write(user, owner) {
+        Ok(())
+    } else {
+        Err(Error::new(Kind::Denied, format!("{} can't write it", user.name)))
+    }
 }
 
 /// The user of this process. One that no file lists is a number.
-fn this_user() -> Result<User, String> {
+fn this_user() -> Result<User> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    User::find(&uid.to_string())
-        .or_else(|_| User::find(&format!("{uid}:{gid}")))
-        .map_err(|error| error.to_string())
+    User::find(&uid.to_string()).or_else(|_| User::find(&format!("{uid}:{gid}")))
 }
 
 #[cfg(test)]
@@ -133,19 +138,20 @@ mod tests {
 
     const OF_ROOT: Owner = Owner { uid: 0, gid: 0, mode: 0o755 };
 
-    fn find(name: &str) -> Result<User, String> {
+    fn find(name: &str) -> Result<User> {
         let (uid, groups) = match name {
             "root" | "0" => (0, Vec::new()),
             "ann" | "1000" => (1000, vec![7]),
             "bell" => (200, vec![7]),
             "4000:4001" => (4000, Vec::new()),
-            _ => return Err(format!("find {name}")),
+            _ => return Err(Error::new(Kind::NotFound, format!("find {name}"))),
         };
         Ok(User { name: name.to_owned(), uid, gid: uid, groups, home: None })
     }
 
     fn uid(wanted: Option<&str>, daemon: u32, owner: Owner) -> Result<Option<u32>, String> {
-        choose(wanted, daemon, owner, find).map(|user| user.map(|user| user.uid))
+        let user = choose(wanted, daemon, owner, find).map_err(|error| error.to_string())?;
+        Ok(user.map(|user| user.uid))
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn look(project: &Project, ahead_ms: Option<i64>) -> Result<Machine, 
         ahead_ms,
         ground: ground(),
         landlock: has_landlock(),
-        isolation: isolation::probe(),
+        isolation: isolation::probe().map_err(no_process)?,
         user_namespaces: number("/proc/sys/user/max_user_namespaces").is_some_and(|count| count > 0),
         is_root: geteuid().is_root(),
         watches: number("/proc/sys/fs/inotify/max_user_watches"),
@@ -86,6 +86,14 @@ pub(super) fn look(project: &Project, ahead_ms: Option<i64>) -> Result<Machine, 
         problems,
         presets,
     })
+}
+
+/// This machine lacks what a process needs.
+fn no_process(error: bell_runner::Error) -> Refusal {
+    Refusal::unavailable(
+        format!("could not {error}"),
+        "Look at the limits of this user (ulimit -a) and the memory of the machine.",
+    )
 }
 
 fn number(path: &str) -> Option<u64> {

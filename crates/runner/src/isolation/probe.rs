@@ -1,6 +1,6 @@
 //! Which means of isolation this machine has for this user: each is tried, on a process that becomes nothing.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{Isolation, Means, View, Views};
 use crate::command::{EXEC, this_program};
 use crate::env::Environment;
+use crate::error::{Error, Result};
 use crate::launch::{Limits, Privileges};
 use crate::stage::{ABOUT_TO_EXEC, Input, Stage};
 
@@ -19,30 +20,44 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// A folder that every machine has.
 const COVERED: &str = "/etc";
 
-/// What was found. That nothing was is asked again: a process may have failed to start.
+/// What was found. A failure is not kept: a process may have failed to start.
 static FOUND: OnceLock<Means> = OnceLock::new();
 
 /// The strongest means that works here, if any does. The first time it starts up to three short processes of this program.
-pub fn probe() -> Option<Means> {
-    FOUND.get().copied().or_else(|| {
-        let found = Means::ALL.into_iter().find(|means| works(*means).unwrap_or(false))?;
-        Some(*FOUND.get_or_init(|| found))
-    })
+///
+/// # Errors
+/// If the machine lacks what a process needs at this moment: a weaker means is not taken for that.
+pub fn probe() -> Result<Option<Means>> {
+    if let Some(found) = FOUND.get() {
+        return Ok(Some(*found));
+    }
+    for means in Means::ALL {
+        if works(means)? {
+            return Ok(Some(*FOUND.get_or_init(|| means)));
+        }
+    }
+    Ok(None)
 }
 
 /// The process says that it is about to run its program when all has worked. The program is a folder, so nothing runs.
-fn works(means: Means) -> Option<bool> {
-    let (mut ours, theirs) = UnixStream::pair().ok()?;
-    ours.set_read_timeout(Some(LIMIT)).ok()?;
-    let mut child = this_program().arg(EXEC).stdin(OwnedFd::from(theirs)).spawn().ok()?;
+fn works(means: Means) -> Result<bool> {
+    let failed = |error: io::Error| Error::io("find out how runs can be isolated", error).of_machine();
+    let (mut ours, theirs) = UnixStream::pair().map_err(failed)?;
+    ours.set_read_timeout(Some(LIMIT)).map_err(failed)?;
+    let mut child = this_program().arg(EXEC).stdin(OwnedFd::from(theirs)).spawn().map_err(failed)?;
     let mut answer = Vec::new();
-    let asked = stage(means).to_text().ok().and_then(|text| ours.write_all(&text).ok());
-    if asked.and_then(|()| ours.shutdown(Shutdown::Write).ok()).is_some() {
-        let _ = ours.read_to_end(&mut answer);
-    }
+    let asked = ours.write_all(&stage(means).to_text()?).and_then(|()| ours.shutdown(Shutdown::Write));
+    let heard = asked.and_then(|()| ours.read_to_end(&mut answer));
     let _ = child.kill();
-    child.wait().ok()?;
-    Some(answer.starts_with(ABOUT_TO_EXEC))
+    child.wait().and(heard).map_err(failed)?;
+    if answer.starts_with(ABOUT_TO_EXEC) {
+        return Ok(true);
+    }
+    match serde_json::from_slice::<Error>(&answer) {
+        Ok(error) if !error.kind().is_transient() => Ok(false),
+        Ok(error) => Err(error),
+        Err(_) => Err(failed(io::ErrorKind::UnexpectedEof.into())),
+    }
 }
 
 fn stage(means: Means) -> Stage {
