@@ -9,6 +9,7 @@
 //! | `holding` | S8, S9: pausing and stopping |
 //! | `runs` | S7, S11, S12: how runs end, and exit codes |
 //! | `lock_waits` | S14: jobs that wait for the locks their agent declares |
+//! | `trouble` | S15: trouble of the machine that passes |
 //! | `logs` | G5: what runs printed |
 //! | `isolation` | S13: what a run can't read or change |
 //! | `hostile` | what wrong input and wrong agents get |
@@ -31,4 +32,5 @@ mod runs;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod trouble;
 mod work;

@@ -203,26 +203,3 @@ fn a_store_that_does_not_answer_is_unavailable() {
         place.run(arguments).expect(5);
     }
 }
-
-#[test]
-fn trouble_that_passes_keeps_a_job_in_its_place_and_is_told() {
-    let place = Place::sqlite();
-    place.agent("good", "echo \"$BELL_JOB\" >> done", "scale = 1");
-    let daemon = place.up();
-    let runs = place.path(".bell/runs");
-    fs::remove_dir_all(&runs).unwrap();
-    assert_eq!(place.run_agent("good")["fate"]["end"]["end"], "completed", "the folder is made again");
-    fs::remove_dir_all(&runs).unwrap();
-    fs::write(&runs, "in the way").unwrap();
-    let jobs = [place.ask("good"), place.ask("good")];
-    eventually("it is tried more than once", || {
-        place.ends().iter().filter(|end| *end == "unstartable").count() > 1
-    });
-    let why = place.run(&["why", &jobs[0]]).expect(0).out;
-    assert!(why.contains("not started") && why.contains("in a row"), "{why}");
-    assert_eq!((place.undone(), place.lines("done").len()), (vec![], 1));
-    fs::remove_file(&runs).unwrap();
-    eventually("both are done", || place.lines("done").len() == 3 && place.is_idle());
-    assert_eq!(place.lines("done")[1..], jobs, "in the order in which they came");
-    daemon.stop();
-}

@@ -1,11 +1,15 @@
 //! A store that is away for a moment, again and again, between the claim of a job and the start of its run: whatever was
 //! accepted runs, once.
 //!
-//! Three outages per engine by default. The long campaign:
+//! A server is away when its connections break and no new ones come about, a store of files when its disk is full. Three
+//! outages per engine by default. The long campaign:
 //! `BELL_OUTAGES=200 cargo test -p bell-cli --features etcd --test fleet outages`.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn};
@@ -81,9 +85,14 @@ fn relay(mut from: TcpStream, mut to: TcpStream) {
 fn nothing_is_burnt(port: u16, url: impl Fn(u16) -> String) {
     let gate = Gate::to(port);
     let place = Place { url: url(port), ..Place::sqlite() };
+    outlives_outages(&place, &url(gate.port), || gate.shut(), || gate.open());
+}
+
+/// Has jobs start while the store goes away and comes back. `place` reaches it all the time, the daemon by `url`.
+fn outlives_outages(place: &Place, url: &str, shut: impl Fn(), open: impl Fn()) {
     place.agent("worker", "echo \"$BELL_JOB $BELL_RUN\" >> begun", "scale = 4\nwork_queue_size = 10000\n");
     let mut daemon = place.command(&["--json", "up"]);
-    daemon.env("BELL_STORE", url(gate.port));
+    daemon.env("BELL_STORE", url);
     let mut daemon = crate::support::start(daemon);
     daemon.line();
     let (seed, mut accepted) = (seed(), Vec::new());
@@ -91,14 +100,14 @@ fn nothing_is_burnt(port: u16, url: impl Fn(u16) -> String) {
     for _ in 0..outages() {
         accepted.extend((0..JOBS).map(|_| place.ask("worker")));
         sleep(Duration::from_millis(dice.below(BEFORE_MS)));
-        gate.shut();
+        shut();
         sleep(Duration::from_millis(AWAY_MS + dice.below(AWAY_MORE_MS)));
-        gate.open();
+        open();
     }
     eprintln!("{} outages: {} of {} jobs begun", outages(), place.lines("begun").len(), accepted.len());
-    until_all_are_done(&place);
+    until_all_are_done(place);
     assert_eq!(place.undone(), [], "BELL_SEED={seed}");
-    assert_eq!(ledger(&place, accepted).faults(), Vec::<String>::new(), "BELL_SEED={seed}");
+    assert_eq!(ledger(place, accepted).faults(), Vec::<String>::new(), "BELL_SEED={seed}");
     daemon.stop();
 }
 
@@ -134,6 +143,56 @@ fn jobs_on_etcd_outlive_a_store_that_is_away_while_they_start() {
     }
     let server = Etcd::start();
     nothing_is_burnt(server.port(0), |port| format!("etcd://127.0.0.1:{port}"));
+}
+
+/// A disk of its own for a store, which can be filled up and cleared.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        run("mount", &["-t", "tmpfs", "-o", "size=64m,mode=700", "bell-test"], folder.path());
+        Self(folder)
+    }
+
+    /// Leaves room for nothing.
+    fn fill(&self) {
+        let mut filler = File::create(self.0.path().join("filler")).unwrap();
+        while filler.write_all(&[0; 65_536]).is_ok() {}
+        while filler.write_all(&[0]).is_ok() {}
+    }
+
+    fn clear(&self) {
+        std::fs::remove_file(self.0.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        run("umount", &["--lazy"], self.0.path());
+    }
+}
+
+fn run(program: &str, arguments: &[&str], path: &Path) {
+    #[expect(clippy::disallowed_methods, reason = "a test mounts a disk of its own")]
+    let status = Command::new(program).args(arguments).arg(path).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+fn outlives_full_disks(url: impl Fn(&Path) -> String) {
+    let disk = Disk::mount();
+    let place = Place { url: url(disk.0.path()), ..Place::sqlite() };
+    outlives_outages(&place, &place.url.clone(), || disk.fill(), || disk.clear());
+}
+
+#[test]
+fn jobs_on_sqlite_outlive_a_disk_that_is_full_while_they_start() {
+    outlives_full_disks(|folder| format!("sqlite:{}", folder.join("bell.db").display()));
+}
+
+#[test]
+fn jobs_on_a_folder_outlive_a_disk_that_is_full_while_they_start() {
+    outlives_full_disks(|folder| format!("file:{}", folder.join("store").display()));
 }
 
 /// A stock server takes 100 connections, and every supervisor needs some: what can't be started now is started later.
