@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open, statvfs};
 use rustix::mount::{
@@ -50,8 +51,20 @@ fn cover(path: &Path) -> Result<()> {
 
 /// Nothing that is mounted from here on is seen by others, nor the other way round.
 fn separate(what: CloneFlags) -> Result<()> {
-    unshare(what).map_err(unsupported)?;
+    unshare(what).map_err(|errno| {
+        // "No space left" is the word for a limit on namespaces, which is lasting where none is allowed at all.
+        let is_lasting = errno == Errno::EUSERS || (errno == Errno::ENOSPC && allows_no_namespace());
+        if is_lasting { unsupported(io::Error::from(io::ErrorKind::Unsupported)) } else { unsupported(errno) }
+    })?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(unsupported)
+}
+
+fn allows_no_namespace() -> bool {
+    let is_zero = |kind: &str| {
+        let limit = fs::read_to_string(format!("/proc/sys/user/max_{kind}_namespaces"));
+        limit.is_ok_and(|limit| limit.trim() == "0")
+    };
+    is_zero("user") || is_zero("mnt")
 }
 
 /// Makes the mounts for these views. Control groups are read-only to everybody.
