@@ -1,5 +1,6 @@
 //! `bell check`: everything that is wrong with a project, before anything runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bell_api::exit;
@@ -14,9 +15,10 @@ use bell_project::locate::STATE_FOLDER;
 use bell_project::name::AgentName;
 use bell_project::newcomers::PRESETS_FOLDER;
 use bell_project::problem::{Place, Problem};
-use bell_runner::isolation;
+use bell_runner::error::Error as RunnerError;
 use bell_runner::presets::Presets;
 use bell_runner::user::User;
+use bell_runner::{isolation, sudo};
 use bell_store::clock::wall;
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -89,6 +91,7 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     problems.extend(tracked(folder));
     problems.extend(loaded.agents.values().filter_map(|agent| without_user(agent, folder)));
     problems.extend(loaded.agents.values().filter_map(|agent| without_home(agent, folder)));
+    problems.extend(without_rights(folder, loaded));
     problems
 }
 
@@ -96,6 +99,27 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
 fn without_user(agent: &Agent, folder: &Folder) -> Option<Problem> {
     let reason = run_user::user(agent, folder.path()).err().filter(|_| agent.settings.user.is_none())?;
     Some(Problem::error(agent.place_of("user"), format!("could not {reason}")).hint(run_user::REMEDIES))
+}
+
+/// The problems that this user, who is not root, can't run agents as the users that they name.
+fn without_rights(folder: &Folder, loaded: &Loaded) -> Vec<Problem> {
+    // sudo logs each refusal: it is asked once for each user.
+    let mut checked: BTreeMap<u32, Result<(), RunnerError>> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for agent in loaded.agents.values().filter(|agent| agent.is_enabled()) {
+        let Ok(Some(user)) = run_user::user(agent, folder.path()) else { continue };
+        if !sudo::is_needed_for(&user) {
+            continue;
+        }
+        let place = agent.place_of("user");
+        if agent.settings.container.is_some() {
+            let message = format!("only root can give a container's files to {}", user.name);
+            problems.push(Problem::error(place, message).hint("Start bell up as root, or take `user` out."));
+        } else if let Err(error) = checked.entry(user.uid).or_insert_with(|| sudo::check(&user)) {
+            problems.push(Problem::error(place, format!("could not {error}")).hint(error.advice()));
+        }
+    }
+    problems
 }
 
 /// The problem that the home which an agent's settings name is none for its user.
@@ -152,7 +176,11 @@ fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
     };
     let this =
         User::find(&geteuid().as_raw().to_string()).map_or_else(|_| "this user".to_owned(), |user| user.name);
-    let user = user.map_or_else(|| this.clone(), |user| user.name);
+    let by_sudo = |user: User| {
+        let by = if sudo::is_needed_for(&user) { " by sudo" } else { "" };
+        user.name + by
+    };
+    let user = user.map_or_else(|| this.clone(), by_sudo);
     Some(format!("logged in as {this}, runs as {user} with the home {home}"))
 }
 

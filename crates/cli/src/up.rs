@@ -58,6 +58,7 @@ pub(crate) fn beside_a_run() -> Option<ExitCode> {
             Some(bell_runner::supervise::main(run_dir, || Keeper::of(run_dir)))
         }
         "__exec" => Some(bell_runner::stage::main()),
+        "__delegate" => Some(bell_runner::delegate::main()),
         _ => None,
     }
 }

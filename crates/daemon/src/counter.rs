@@ -11,6 +11,8 @@ use bell_gateway::routes::routes;
 use bell_gateway::serve::{Owner, listen, serve};
 use bell_runner::env::Environment;
 use bell_runner::launch::{Launch, agent_dir};
+use bell_runner::{acl, sudo};
+use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 /// A desk that is served until this is dropped.
@@ -23,7 +25,7 @@ impl Counter {
     /// Serves a desk on the socket of a run. Answers what the agent has to know of it.
     pub(crate) fn open(desk: Desk, run_dir: &Path) -> io::Result<(Self, Environment)> {
         let path = make_room(run_dir)?;
-        let listener = listen(&path, owner(run_dir)?)?;
+        let listener = listen_for(run_dir, &path)?;
         let mut served = JoinSet::new();
         served.spawn(serve(listener, routes(desk.clone())));
         let env = Environment::empty().with("BELL_URL", url(&agent_dir(run_dir)));
@@ -49,8 +51,14 @@ fn make_room(run_dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Who the agent runs as, if not as whoever runs this.
-fn owner(run_dir: &Path) -> io::Result<Option<Owner>> {
-    let launch = Launch::read(run_dir).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(launch.user.map(|user| Owner { uid: user.uid, gid: user.gid }))
+/// Listens on a socket that only the agent's user can use, and this process's where owners can't be changed.
+fn listen_for(run_dir: &Path, path: &Path) -> io::Result<UnixListener> {
+    let failed = |error: bell_runner::Error| io::Error::other(error.to_string());
+    let Some(user) = Launch::read(run_dir).map_err(failed)?.user else { return listen(path, None) };
+    if !sudo::is_needed_for(&user) {
+        return listen(path, Some(Owner { uid: user.uid, gid: user.gid }));
+    }
+    let listener = listen(path, None)?;
+    acl::share_file(path, user.uid).map_err(failed)?;
+    Ok(listener)
 }

@@ -23,6 +23,7 @@ use bell_runner::launch::{AfterRun, AgentFile, Landlock, Launch, Limits, Stdin, 
 use bell_runner::presets::{Given, McpServer, Presets};
 use bell_runner::spawn::spawn;
 use bell_runner::user::User;
+use bell_runner::{acl, sudo};
 use serde_json::Value;
 
 use crate::counter;
@@ -131,8 +132,7 @@ fn settle(site: &Site, agent: &Agent, home: &Home, launch: &mut Launch) -> Resul
     }
     let folder = match home {
         Home::Shared(folder) => folder.clone(),
-        Home::Own => make_home(site, agent, launch.user.as_ref())
-            .map_err(|error| StartError::Transient(format!("make the agent's home: {error}")))?,
+        Home::Own => make_home(site, agent, launch.user.as_ref())?,
     };
     launch.env = env.with("HOME", folder.display().to_string());
     Ok(())
@@ -174,14 +174,17 @@ fn isolate(site: &Site, agent: &Agent, home: &Home, launch: &mut Launch) -> Resu
 }
 
 /// The home of an agent's own, which is kept between its runs. No other agent sees it.
-fn make_home(site: &Site, agent: &Agent, user: Option<&User>) -> io::Result<PathBuf> {
+fn make_home(site: &Site, agent: &Agent, user: Option<&User>) -> Result<PathBuf, StartError> {
+    let failed = |error: io::Error| StartError::Transient(format!("make the agent's home: {error}"));
     let home = site.place.home(&agent.name);
     let homes = home.parent().unwrap_or(&home);
     // Others pass through it to their own.
-    DirBuilder::new().recursive(true).mode(0o711).create(homes)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
-    if let Some(user) = user {
-        std::os::unix::fs::chown(&home, Some(user.uid), Some(user.gid))?;
+    DirBuilder::new().recursive(true).mode(0o711).create(homes).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&home).map_err(failed)?;
+    match user {
+        Some(user) if sudo::is_needed_for(user) => acl::share_folder(&home, user.uid)?,
+        Some(user) => std::os::unix::fs::chown(&home, Some(user.uid), Some(user.gid)).map_err(failed)?,
+        None => {}
     }
     Ok(home)
 }

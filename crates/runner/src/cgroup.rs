@@ -15,6 +15,9 @@ use crate::exit::Resource;
 use crate::launch::{Cgroup, Launch, Limits};
 use crate::process::{Stat, all};
 
+/// sudo and the delegate, which are in the group of a run that sudo starts and do not count as the agent's.
+const SUDO_PROCESSES: u64 = 2;
+
 /// The control group of a run.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -38,7 +41,8 @@ impl Group {
             let _ = fs::remove_dir(&path);
             return None;
         }
-        let enforced = limit(&path, &launch.limits);
+        let beside_agent = if launch.user_by_sudo().is_some() { SUDO_PROCESSES } else { 0 };
+        let enforced = limit(&path, &launch.limits, beside_agent);
         Some(Self { path, enforced })
     }
 
@@ -90,7 +94,7 @@ pub(crate) fn join(group: &Path, pid: Pid) -> std::io::Result<()> {
     put(group, "cgroup.procs", &pid.as_raw_nonzero().to_string())
 }
 
-fn limit(path: &Path, limits: &Limits) -> Vec<Resource> {
+fn limit(path: &Path, limits: &Limits, beside_agent: u64) -> Vec<Resource> {
     let mut enforced = Vec::new();
     if let Some(bytes) = limits.memory_bytes
         && put(path, "memory.max", &bytes.to_string()).is_ok()
@@ -101,7 +105,7 @@ fn limit(path: &Path, limits: &Limits) -> Vec<Resource> {
         enforced.push(Resource::Memory);
     }
     if let Some(count) = limits.processes
-        && put(path, "pids.max", &count.to_string()).is_ok()
+        && put(path, "pids.max", &(count + beside_agent).to_string()).is_ok()
     {
         enforced.push(Resource::Processes);
     }

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, wait};
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::error::{Error, Result};
 
 /// How a process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Ended {
     /// By itself, with this code.
     Code(i32),

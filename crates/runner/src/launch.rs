@@ -9,6 +9,7 @@ use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::isolation::Isolation;
 use crate::run_dir::{FOR_AGENT, RunDir, WORKTREE};
+use crate::sudo;
 use crate::user::User;
 
 /// Between TERM and KILL, unless the launch says otherwise.
@@ -70,7 +71,7 @@ pub enum Stdin {
     Null,
     /// A file, opened as the agent's user.
     File(PathBuf),
-    /// This text, by way of a file in the run directory.
+    /// This text, by way of a file in memory.
     Text(String),
 }
 
@@ -215,6 +216,11 @@ impl Launch {
     /// The folder in the run directory where its git worktree is, if it has one.
     pub fn worktree_dir(&self) -> PathBuf {
         self.run_dir.join(WORKTREE)
+    }
+
+    /// The agent's user, if only sudo can start processes of it and signal them. In a container the engine does both.
+    pub(crate) fn user_by_sudo(&self) -> Option<&User> {
+        self.user.as_ref().filter(|user| self.container.is_none() && sudo::is_needed_for(user))
     }
 
     /// The launch of a run.

@@ -9,9 +9,11 @@
 //!
 //! What a run directory holds, and what each end means, is in `docs/reference/runner.md`.
 
+pub mod acl;
 pub mod adopt;
 pub mod cgroup;
 pub mod container;
+pub mod delegate;
 pub mod env;
 pub mod error;
 pub mod exit;
@@ -24,6 +26,7 @@ pub mod presets;
 pub mod process;
 pub mod spawn;
 pub mod stage;
+pub mod sudo;
 pub mod supervise;
 pub mod user;
 pub mod watchdog;

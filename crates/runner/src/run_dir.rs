@@ -20,8 +20,6 @@ use crate::state::State;
 pub(crate) const FOR_AGENT: &str = "agent";
 /// The agent's output, framed.
 pub(crate) const OUTPUT: &str = "output.log";
-/// What the agent reads, if it is given text.
-pub(crate) const STDIN: &str = "stdin";
 /// How the run ended; there when it is over.
 pub(crate) const EXIT: &str = "exit.json";
 /// The environment of a container, as its engine reads it.

@@ -10,8 +10,8 @@ use crate::command::{SUPERVISE, quiet};
 use crate::error::{Error, Kind, Result};
 use crate::exit::Reason;
 use crate::handle::SupervisorHandle;
-use crate::launch::{Launch, Stdin};
-use crate::run_dir::{RunDir, STDIN};
+use crate::launch::Launch;
+use crate::run_dir::RunDir;
 use crate::supervise::Report;
 
 /// Starts the run. Returns when the agent's program runs, or says why it never will.
@@ -25,9 +25,6 @@ use crate::supervise::Report;
 pub async fn spawn(program: &Path, launch: &Launch) -> Result<SupervisorHandle> {
     launch.check()?;
     let dir = RunDir::make(launch).map_err(Error::of_machine)?;
-    if let Stdin::Text(text) = &launch.stdin {
-        dir.write_private(STDIN, text.as_bytes()).map_err(Error::of_machine)?;
-    }
     let failed = |error: std::io::Error| {
         Error::io(format!("start a supervisor for {}", launch.run), error)
             .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")

@@ -11,14 +11,14 @@ mod privileges;
 mod sandbox;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use landlock::RulesetCreated;
-use rustix::fs::Mode;
+use rustix::fs::{MemfdFlags, Mode, memfd_create};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid, umask};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,8 @@ pub(crate) struct Stage {
     pub(crate) privileges: Privileges,
     pub(crate) landlock: Option<Landlock>,
     pub(crate) isolation: Option<Isolation>,
+    /// Folders of the supervisor's in which a [delegate](crate::delegate) lets it remove everything in the end.
+    pub(crate) shared: Vec<PathBuf>,
 }
 
 /// Whether agents can be held to [`Landlock`] rules here. The kernel itself is asked, as it is for each of them: the list of
@@ -67,8 +69,8 @@ pub(crate) enum Input {
     Null,
     /// A file that the agent's user may read.
     Theirs(PathBuf),
-    /// A file that the supervisor wrote.
-    Ours(PathBuf),
+    /// This text.
+    Text(String),
 }
 
 /// Becomes what standard input says. Returns only if that fails.
@@ -95,20 +97,16 @@ fn become_next(socket: &OwnedFd) -> Result<Never> {
     // Some machines don't let anybody raise it; nothing depends on it.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     umask(Mode::from_raw_mode(0o022));
-    let ours = match &stage.stdin {
-        Input::Ours(path) => Some(open_input(path)?),
-        Input::Null | Input::Theirs(_) => None,
-    };
     limits::apply(&stage.limits)?;
     let rules = isolate(&stage)?;
     privileges::drop_all(stage.privileges)?;
     // The kernel forgets it when the user changes.
     end_with(stage.supervisor)?;
     enter(&stage.cwd)?;
-    let input = match (&stage.stdin, ours) {
-        (_, Some(file)) => Stdio::from(file),
-        (Input::Theirs(path), None) => Stdio::from(open_input(path)?),
-        (Input::Null | Input::Ours(_), None) => Stdio::null(),
+    let input = match &stage.stdin {
+        Input::Theirs(path) => Stdio::from(open_input(path)?),
+        Input::Text(text) => Stdio::from(text_input(text)?),
+        Input::Null => Stdio::null(),
     };
     if let Some(rules) = rules {
         sandbox::enforce(rules)?;
@@ -197,6 +195,15 @@ fn open_input(path: &Path) -> Result<File> {
         Error::io(format!("open {} for the agent to read", path.display()), error)
             .hint("Look whether the file is there and readable by the agent's user.")
     })
+}
+
+/// A file that is in memory only, to be read from its start.
+fn text_input(text: &str) -> Result<File> {
+    let failed = |error: io::Error| Error::io("make the text for the agent to read", error).of_machine();
+    let file = memfd_create("stdin", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map_err(failed)?;
+    Ok(file)
 }
 
 fn enter(cwd: &Path) -> Result<()> {

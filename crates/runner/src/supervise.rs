@@ -34,9 +34,9 @@ use crate::run_dir::RunDir;
 use crate::state::State;
 use crate::worktree;
 
-use begin::Begun;
 pub(crate) use detach::Report;
 use end::{Course, Outcome};
+pub(crate) use end::{KILL_AGAIN, KILL_AGAIN_MOST, LEFT_BEHIND_GRACE};
 pub(crate) use orders::KillRequest;
 use orders::{Order, Orders};
 use output::Pump;
@@ -107,18 +107,19 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
         order = orders.next() => Err(ended_first(&order)),
     };
     let done = match begun {
-        Ok(begun) => {
+        Ok(mut begun) => {
             Report::Started.tell();
-            let (pid, group) = (begun.pid, group.as_ref());
+            let group = group.as_ref();
             let course = Course {
                 launch: &launch,
-                pid,
+                main: &mut begun.main,
                 group,
                 hooks: &hooks,
                 children: &mut children,
                 orders: &mut orders,
             };
-            let outcome = follow(course, begun, &mut log).await;
+            let pump = Pump::new(begun.out, begun.err, &mut log);
+            let outcome = follow(course, pump).await;
             let exit = exit(&launch, &state, outcome, &log);
             record(&dir, &exit).await?;
             let _ = timeout(ENDED_LIMIT, hooks.ended(&exit)).await;
@@ -158,11 +159,10 @@ fn too_late() -> Error {
 }
 
 /// From the agent's start to the end of its last process. Its output is read all the while.
-async fn follow<H: Hooks>(mut course: Course<'_, H>, begun: Begun, log: &mut Writer) -> Outcome {
-    let mut pump = Pump::new(begun.out, begun.err, log);
-    let hooks = course.hooks;
+async fn follow<H: Hooks>(mut course: Course<'_, H>, mut pump: Pump<'_>) -> Outcome {
+    let (hooks, program) = (course.hooks, course.main.program());
     let told = async {
-        let _ = timeout(HOOK_LIMIT, hooks.started(begun.pid.as_raw_nonzero().get())).await;
+        let _ = timeout(HOOK_LIMIT, hooks.started(program)).await;
     };
     let whole = async {
         let cause = beside(course.cause(), told).await;

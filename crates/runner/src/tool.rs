@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Socket;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, geteuid};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -17,10 +17,14 @@ use tokio::time::timeout;
 use crate::born::born_in;
 use crate::cgroup;
 use crate::children::{Children, Ended};
-use crate::command::{EXEC, NAME, this_program};
+use crate::command::{EXEC, NAME, THIS_PROGRAM, this_program};
+use crate::delegate::{Delegate, Outcome, Task};
 use crate::env::MARK;
 use crate::error::{Error, Kind, Result};
+use crate::process::Identity;
 use crate::stage::{ABOUT_TO_EXEC, Stage};
+use crate::sudo;
+use crate::user::User;
 
 /// A file system that does not answer keeps a process from starting; longer than this is as good as never.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -28,15 +32,50 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Tools answer in a few lines.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// A process that runs.
+/// A program that runs.
 #[derive(Debug)]
 pub(crate) struct Started {
-    /// Its number; it leads a session.
-    pub(crate) pid: Pid,
+    /// Its process, or the one that stands for it.
+    pub(crate) main: Main,
     /// What it prints.
     pub(crate) out: pipe::Receiver,
     /// What it complains about.
     pub(crate) err: pipe::Receiver,
+}
+
+/// The main process of a program.
+#[derive(Debug)]
+pub(crate) struct Main {
+    /// The child whose end is the program's: the program itself, or the sudo that started its delegate.
+    child: Pid,
+    delegate: Option<Delegate>,
+}
+
+impl Main {
+    /// The program's own process. It leads a session.
+    pub(crate) fn program(&self) -> i32 {
+        self.delegate.as_ref().map_or(self.child.as_raw_nonzero().get(), |delegate| delegate.program)
+    }
+
+    /// The process above everything of the program, if that is not this process.
+    pub(crate) fn root(&self) -> Option<Identity> {
+        self.delegate.as_ref().map(|delegate| delegate.process)
+    }
+
+    /// Who signals the program and all that it started, if this process can't.
+    pub(crate) fn delegate(&self) -> Option<&Delegate> {
+        self.delegate.as_ref()
+    }
+
+    /// Returns when the program has ended; with a delegate, when nothing is left. Dropped half-way, it may be asked again.
+    pub(crate) async fn end(&mut self, children: &mut Children) -> Outcome {
+        let ended = children.end_of(self.child).await;
+        let told = match &mut self.delegate {
+            Some(delegate) => delegate.outcome().await,
+            None => None,
+        };
+        told.unwrap_or(Outcome { ended, left_behind: false })
+    }
 }
 
 /// What a tool had to say.
@@ -55,22 +94,39 @@ pub(crate) struct Answer {
 pub(crate) struct Ready {
     started: Started,
     socket: Socket,
+    /// The user that sudo starts it as, if it does.
+    by_sudo: Option<User>,
     /// The move into its group, if it was not born there.
     joined: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Starts the step before a program, in its control group. `mark` is how processes of the run are known.
-pub(crate) fn ready(children: &mut Children, group: Option<&Path>, mark: Option<&str>) -> Result<Ready> {
+/// Starts the step before a program, in its control group. `mark` is how processes of the run are known. What only sudo can
+/// start as this user has a delegate before it.
+pub(crate) fn ready(
+    children: &mut Children,
+    group: Option<&Path>,
+    mark: Option<&str>,
+    user: Option<&User>,
+) -> Result<Ready> {
+    let by_sudo = user.filter(|user| sudo::is_needed_for(user)).cloned();
+    let mut command = match &by_sudo {
+        Some(user) => sudo::command(user)?,
+        None => shim(mark),
+    };
+    begin(children, &mut command, group, born_in).map(|ready| Ready { by_sudo, ..ready }).map_err(|error| {
+        Error::io("start a process", error)
+            .of_machine()
+            .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
+    })
+}
+
+fn shim(mark: Option<&str>) -> Command {
     let mut command = this_program();
     command.arg(EXEC);
     if let Some(nonce) = mark {
         command.env(MARK, nonce);
     }
-    begin(children, command, group, born_in).map_err(|error| {
-        Error::io("start a process", error)
-            .of_machine()
-            .hint("Look at the limits of this user (ulimit -u) and the memory of the machine.")
-    })
+    command
 }
 
 /// How a process comes to be in its group without being moved.
@@ -80,7 +136,7 @@ type Birth = fn(&Path, &Command, &str, &[OwnedFd; 3]) -> io::Result<Pid>;
 /// here, so it is begun at once and not waited for.
 fn begin(
     children: &mut Children,
-    mut command: Command,
+    command: &mut Command,
     group: Option<&Path>,
     birth: Birth,
 ) -> io::Result<Ready> {
@@ -90,7 +146,8 @@ fn begin(
     let err = pipe::Receiver::from_owned_fd(err.into())?;
     // They are dropped here: otherwise this process would keep the other ends open, and never hear the end of them.
     let streams = [OwnedFd::from(theirs), their_out.into(), their_err.into()];
-    let born = group.and_then(|group| birth(group, &command, NAME, &streams).ok());
+    let name = name_of(command);
+    let born = group.and_then(|group| birth(group, command, &name, &streams).ok());
     let (pid, joined) = match born {
         Some(pid) => (pid, None),
         None => {
@@ -102,31 +159,75 @@ fn begin(
         }
     };
     children.watch(pid);
-    Ok(Ready { started: Started { pid, out, err }, socket: ours, joined })
+    let main = Main { child: pid, delegate: None };
+    Ok(Ready { started: Started { main, out, err }, socket: ours, by_sudo: None, joined })
+}
+
+/// What a process calls itself: its program's name, and ours for this program.
+fn name_of(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().filter(|_| program != Path::new(THIS_PROGRAM));
+    name.map_or_else(|| NAME.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 impl Ready {
     /// Becomes what `stage` says. Returns when that program has taken over, or says why it could not.
-    pub(crate) async fn start(self, stage: &Stage) -> Result<Started> {
+    pub(crate) async fn start(self, stage: Stage) -> Result<Started> {
         if let Some(joined) = self.joined {
             let joined = joined.await.unwrap_or_else(|error| Err(io::Error::other(error)));
             joined.map_err(|error| Error::io("join the cgroup of the run", error).of_machine())?;
         }
-        match timeout(START_LIMIT, hand_over(self.socket, stage)).await {
-            Ok(handed) => handed?,
-            Err(_) => return Err(Error::new(Kind::Unavailable, "start a process within a minute")),
-        }
-        Ok(self.started)
+        let Started { mut main, out, mut err } = self.started;
+        let handed = async {
+            match &self.by_sudo {
+                Some(user) => main.delegate = Some(delegate(self.socket, stage, user, &mut err).await?),
+                None => hand_over(self.socket, &stage).await?,
+            }
+            Ok(Started { main, out, err })
+        };
+        let late = || Err(Error::new(Kind::Unavailable, "start a process within a minute"));
+        timeout(START_LIMIT, handed).await.unwrap_or_else(|_| late())
     }
 }
 
+async fn delegate(
+    socket: Socket,
+    stage: Stage,
+    user: &User,
+    complaint: &mut pipe::Receiver,
+) -> Result<Delegate> {
+    let failed = |error: io::Error| Error::io("say what to run", error).of_machine();
+    socket.set_nonblocking(true).map_err(failed)?;
+    let socket = UnixStream::from_std(socket).map_err(failed)?;
+    let task = Task { stage, supervisor: geteuid().as_raw() };
+    match Delegate::run(socket, task).await? {
+        Some(delegate) => Ok(delegate),
+        None => Err(sudo::refused(user, &read_all(complaint).await)),
+    }
+}
+
+/// Starts a program with this process's own streams.
+pub(crate) async fn start_here(children: &mut Children, stage: &Stage) -> Result<Pid> {
+    let failed = |error: io::Error| Error::io("start a process", error).of_machine();
+    let (ours, theirs) = Socket::pair().map_err(failed)?;
+    let mut command = shim(stage.env.get(MARK));
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let child = command.spawn().map_err(failed)?;
+    drop(command);
+    let pid = Pid::from_child(&child);
+    children.watch(pid);
+    hand_over(ours, stage).await?;
+    Ok(pid)
+}
+
 /// Runs a tool to its end. Whoever drops this half-way ends the tool with the rest of the tree.
-pub(crate) async fn run(children: &mut Children, stage: &Stage, limit: Duration) -> Result<Answer> {
+pub(crate) async fn run(children: &mut Children, stage: Stage, limit: Duration) -> Result<Answer> {
     let name = stage.argv.first().cloned().unwrap_or_default();
     let whole = async {
-        let started = ready(children, None, stage.env.get(MARK))?.start(stage).await?;
-        let (text, complaint) = tokio::join!(read_all(started.out), read_all(started.err));
-        let ended = children.end_of(started.pid).await;
+        let ready = ready(children, None, stage.env.get(MARK), stage.user.as_ref())?;
+        let mut started = ready.start(stage).await?;
+        let (text, complaint) = tokio::join!(read_all(&mut started.out), read_all(&mut started.err));
+        let Outcome { ended, .. } = started.main.end(children).await;
         Ok(Answer { ended, text, complaint })
     };
     timeout(limit, whole).await.unwrap_or_else(|_| {
@@ -192,21 +293,21 @@ mod tests {
 
     /// A program that says what it reads, started in a group.
     fn echo(children: &mut Children, group: &TestGroup, birth: Birth) -> Ready {
-        begin(children, quiet("/bin/cat"), Some(group.path()), birth).unwrap()
+        begin(children, &mut quiet("/bin/cat"), Some(group.path()), birth).unwrap()
     }
 
     fn is_in(group: &TestGroup, process: &Ready) -> bool {
         let listed = fs::read_to_string(group.path().join("cgroup.procs")).unwrap();
-        listed.lines().any(|pid| pid == process.started.pid.as_raw_nonzero().to_string())
+        listed.lines().any(|pid| pid == process.started.main.program().to_string())
     }
 
     /// Has it say something, and waits for its end.
     async fn says_and_ends(children: &mut Children, mut process: Ready) {
         process.socket.write_all(b"hello").unwrap();
         drop(process.socket);
-        assert_eq!(read_all(process.started.out).await, "hello");
-        assert_eq!(read_all(process.started.err).await, "");
-        assert_eq!(children.end_of(process.started.pid).await, Ended::Code(0));
+        assert_eq!(read_all(&mut process.started.out).await, "hello");
+        assert_eq!(read_all(&mut process.started.err).await, "");
+        assert_eq!(process.started.main.end(children).await.ended, Ended::Code(0));
     }
 
     #[tokio::test]
@@ -239,8 +340,9 @@ mod tests {
     async fn a_program_that_can_not_be_run_is_told_as_it_is_without_a_group() {
         let Some(group) = TestGroup::make() else { return };
         let mut children = Children::listen().unwrap();
-        let mut reason =
-            |group| begin(&mut children, quiet("/nowhere/at/all"), group, born_in).unwrap_err().to_string();
+        let mut reason = |group| {
+            begin(&mut children, &mut quiet("/nowhere/at/all"), group, born_in).unwrap_err().to_string()
+        };
         assert_eq!(reason(Some(group.path())), reason(None));
     }
 
@@ -257,9 +359,10 @@ mod tests {
             privileges: crate::launch::Privileges::None,
             landlock: None,
             isolation: None,
+            shared: Vec::new(),
         };
         let mut children = Children::listen().unwrap();
-        let process = begin(&mut children, quiet("/bin/false"), None, born_in).unwrap();
-        assert_eq!(process.start(&stage).await.unwrap_err().kind(), Kind::Unavailable);
+        let process = begin(&mut children, &mut quiet("/bin/false"), None, born_in).unwrap();
+        assert_eq!(process.start(stage).await.unwrap_err().kind(), Kind::Unavailable);
     }
 }

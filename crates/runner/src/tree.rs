@@ -18,10 +18,17 @@ pub(crate) fn below(root: i32) -> Vec<Stat> {
 }
 
 /// Sends a signal to each process below `root`.
-pub(crate) fn signal_below(root: i32, signal: Signal) {
+fn signal_below(root: i32, signal: Signal) {
     for process in below(root) {
         process.identity.signal(signal);
     }
+}
+
+/// Asks each process below `root` to end.
+pub(crate) fn terminate_below(root: i32) {
+    signal_below(root, Signal::TERM);
+    // A stopped process does not hear TERM before it goes on.
+    signal_below(root, Signal::CONT);
 }
 
 /// Ends each process below `root`.

@@ -86,6 +86,7 @@ async fn git(
         privileges: Privileges::None,
         landlock: None,
         isolation: launch.isolation.clone(),
+        shared: vec![launch.worktree_dir()],
     };
-    tool::run(children, &stage, GIT_LIMIT).await?.checked(doing)
+    tool::run(children, stage, GIT_LIMIT).await?.checked(doing)
 }

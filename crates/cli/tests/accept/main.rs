@@ -12,11 +12,13 @@
 //! | `trouble` | S15: trouble of the machine that passes |
 //! | `logs` | G5: what runs printed |
 //! | `isolation` | S13: what a run can't read or change |
+//! | `by_sudo` | S13: agents of another user, by sudo |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod by_sudo;
 mod cron;
 #[expect(dead_code, reason = "other tests use the rest of it")]
 #[path = "../support/fleet.rs"]

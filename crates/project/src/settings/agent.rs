@@ -43,7 +43,8 @@ pub struct AgentSettings {
     pub webhooks: Vec<WebhookRule>,
     /// What the instructions can rely on: given to each run.
     pub params: BTreeMap<String, serde_json::Value>,
-    /// The user to run as; another than the daemon's needs a daemon that runs as root. Default: `user` of the project.
+    /// The user to run as; another than the daemon's needs a daemon of root, or sudo without a password. Default: `user` of the
+    /// project.
     pub user: Option<String>,
     /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or the path
     /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation

@@ -8,14 +8,17 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bell_store::clock;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::cgroup::Group;
 use crate::command::quiet;
 use crate::container;
+use crate::delegate::Remains;
 use crate::launch::Launch;
 use crate::process::{Identity, Stat, all};
 use crate::state::State;
+use crate::sudo;
 use crate::tree::{descendants, kill_found};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -41,6 +44,7 @@ async fn end_processes(launch: &Launch, state: Option<&State>, group: Option<&Gr
     let here = clock::boot_id().ok();
     let agent = state.filter(|state| Some(&state.boot_id) == here.as_ref()).and_then(|state| state.agent);
     let find = || remains(&launch.nonce, agent, group);
+    end_by_sudo(launch, &find()).await;
     for _ in 0..TRIES {
         if find().is_empty() {
             return None;
@@ -50,9 +54,20 @@ async fn end_processes(launch: &Launch, state: Option<&State>, group: Option<&Gr
         }
         kill_found(find);
         sleep(LOOK_AGAIN).await;
+        end_by_sudo(launch, &find()).await;
     }
     let pids: Vec<String> = find().iter().map(|process| process.identity.pid.to_string()).collect();
     Some(format!("could not end the processes {}", pids.join(", ")))
+}
+
+/// Ends processes of a user whose processes only sudo reaches. Their marks can't be seen from here, so a delegate looks.
+async fn end_by_sudo(launch: &Launch, found: &[Stat]) {
+    let Some(user) = launch.user_by_sudo() else { return };
+    let processes = found.iter().map(|process| process.identity).collect();
+    if let Ok(mut child) = sudo::end(user, Remains { nonce: launch.nonce.clone(), processes }).await {
+        // It has ended, or takes too long and is looked for again.
+        let _ = timeout(LOOK_AGAIN, spawn_blocking(move || child.wait())).await;
+    }
 }
 
 fn remains(nonce: &str, agent: Option<Identity>, group: Option<&Group>) -> Vec<Stat> {

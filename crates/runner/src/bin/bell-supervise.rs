@@ -1,6 +1,6 @@
-//! The runner's two hidden commands as a program of their own, for its tests.
+//! The runner's hidden commands as a program of their own, for its tests.
 //!
-//! `bell` has the same two under the same names. `spawn` starts the run that a file describes and then does
+//! `bell` has the same under the same names. `spawn` starts the run that a file describes and then does
 //! nothing, so that a test has a daemon to kill. The hooks write down what they are told, and with how many processes
 //! of the run alive; they obey files in the run directory.
 
@@ -18,12 +18,13 @@ use bell_runner::exit::{Exit, Reason};
 use bell_runner::hooks::Hooks;
 use bell_runner::launch::Launch;
 use bell_runner::watchdog::Watchdog;
-use bell_runner::{spawn, stage, supervise};
+use bell_runner::{delegate, spawn, stage, supervise};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["__exec"] => stage::main(),
+        ["__delegate"] => delegate::main(),
         ["__supervise", run_dir] => supervise::main(Path::new(run_dir), || Notebook {
             run_dir: PathBuf::from(run_dir),
             watchdog: RefCell::default(),

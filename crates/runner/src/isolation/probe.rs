@@ -73,5 +73,6 @@ fn stage(means: Means) -> Stage {
         privileges: Privileges::None,
         landlock: None,
         isolation: Some(Isolation { means, views }),
+        shared: Vec::new(),
     }
 }

@@ -5,27 +5,27 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 
-use rustix::process::Pid;
 use tokio::net::unix::pipe;
 
 use super::{marked, now_ms};
+use crate::acl;
 use crate::cgroup::Group;
 use crate::children::Children;
 use crate::container;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launch, Limits, Privileges, Stdin};
 use crate::process::Stat;
-use crate::run_dir::{ENGINE_ENV, RunDir, STDIN, WORKTREE};
+use crate::run_dir::{ENGINE_ENV, RunDir, WORKTREE};
 use crate::stage::{Input, Stage};
 use crate::state::State;
-use crate::tool::{self, Ready};
+use crate::tool::{self, Main, Ready};
 use crate::user::User;
 use crate::worktree;
 
 /// An agent that runs.
 pub(super) struct Begun {
     /// Its main process.
-    pub(super) pid: Pid,
+    pub(super) main: Main,
     /// What it prints.
     pub(super) out: pipe::Receiver,
     /// What it complains about.
@@ -34,7 +34,7 @@ pub(super) struct Begun {
 
 /// Starts the process that will be the agent, and lets it get ready.
 pub(super) fn ready(children: &mut Children, launch: &Launch, group: Option<&Group>) -> Result<Ready> {
-    tool::ready(children, group.map(Group::path), Some(&launch.nonce))
+    tool::ready(children, group.map(Group::path), Some(&launch.nonce), launch.user_by_sudo())
 }
 
 /// Makes what the agent finds in its folder, and forgets on disk what only the supervisor has to know from now on. The folder
@@ -65,20 +65,19 @@ pub(super) async fn begin(
     }
     let stage = stage(dir, launch)?;
     state.started_ms = Some(now_ms());
-    let started = ready.start(&stage).await.inspect_err(|_| state.started_ms = None)?;
-    let pid = started.pid.as_raw_nonzero().get();
-    // It has not been waited for, so even one that is over already is still listed.
-    let agent = Stat::of(pid).map(|stat| stat.identity);
+    let started = ready.start(stage).await.inspect_err(|_| state.started_ms = None)?;
+    // It has not been waited for, so even one that is over already is still listed; but a delegate waits for its own.
+    let agent = Stat::of(started.main.program()).map(|stat| stat.identity).or_else(|| started.main.root());
     state.agent = Some(agent.ok_or_else(|| Error::new(Kind::Unavailable, "find the agent's process"))?);
     dir.set_state(state)?;
-    Ok(Begun { pid: started.pid, out: started.out, err: started.err })
+    Ok(Begun { main: started.main, out: started.out, err: started.err })
 }
 
 fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
     let stdin = match &launch.stdin {
         Stdin::Null => Input::Null,
         Stdin::File(path) => Input::Theirs(path.clone()),
-        Stdin::Text(_) => Input::Ours(dir.path(STDIN)),
+        Stdin::Text(text) => Input::Text(text.clone()),
     };
     let stage = Stage {
         supervisor: std::process::id(),
@@ -91,6 +90,7 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
         privileges: launch.privileges,
         landlock: launch.landlock.clone(),
         isolation: launch.isolation.clone(),
+        shared: vec![launch.agent_dir(), launch.worktree_dir()],
     };
     let Some(wanted) = &launch.container else { return Ok(stage) };
     // The client is ours: what holds for the agent holds inside, by the engine's hand.
@@ -104,6 +104,7 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
         privileges: Privileges::None,
         landlock: None,
         isolation: None,
+        shared: Vec::new(),
         ..stage
     })
 }
@@ -133,12 +134,18 @@ fn make_file(launch: &Launch, path: &Path, content: &str) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = made.map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)?;
+    if let Some(user) = launch.user_by_sudo() {
+        return acl::share_file(path, user.uid);
+    }
     let Some((user, uid, gid)) = new_owner(launch) else { return Ok(()) };
     fchown(&file, uid, gid).map_err(|error| not_given(path, user, error))
 }
 
-/// Makes the agent's user the owner of a folder.
+/// Makes the agent's user the owner of a folder, or lets it use the folder where owners can't be changed.
 fn give(launch: &Launch, path: &Path) -> Result<()> {
+    if let Some(user) = launch.user_by_sudo() {
+        return acl::share_folder(path, user.uid);
+    }
     let Some((user, uid, gid)) = new_owner(launch) else { return Ok(()) };
     // What became a link in the meantime is not followed.
     lchown(path, uid, gid).map_err(|error| not_given(path, user, error))

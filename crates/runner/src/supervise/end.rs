@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bell_store::clock::boottime;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 
 use super::orders::{Order, Orders};
@@ -11,33 +11,39 @@ use super::{HOOK_LIMIT, marked, watch};
 use crate::cgroup::Group;
 use crate::children::{Children, Ended};
 use crate::container::{self, Container};
+use crate::delegate::{self, Remains};
 use crate::exit::{Reason, Resource};
 use crate::handle::How;
 use crate::hooks::Hooks;
 use crate::launch::{Launch, Limits, Privileges};
 use crate::stage::{Input, Stage};
-use crate::{tool, tree};
+use crate::tool::{self, Main};
+use crate::{sudo, tree};
 
 /// What outlives the agent's main process was told nothing yet, and gets at most this long to end.
-const LEFT_BEHIND_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const LEFT_BEHIND_GRACE: Duration = Duration::from_secs(2);
 
 /// How often the deadline of a run that is ending is looked at: it comes nearer at once when the store says that the lease
 /// has ended, and timers stand still while the machine sleeps.
 const DEADLINE_EVERY: Duration = Duration::from_millis(100);
 
 /// Between two looks at whether KILL was enough.
-const KILL_AGAIN: Duration = Duration::from_millis(20);
-const KILL_AGAIN_MOST: Duration = Duration::from_secs(1);
+pub(crate) const KILL_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const KILL_AGAIN_MOST: Duration = Duration::from_secs(1);
 
 /// An engine that does not answer is asked again, this often; longer is for an operator.
 const ENGINE_LIMIT: Duration = Duration::from_secs(10);
 const ENGINE_TRIES: usize = 3;
 
+/// A delegate that works has ended its processes by then. Of one that was stopped or killed, another does the work; both
+/// together take less than the second that a lease that was lost leaves.
+const DELEGATE_LIMIT: Duration = Duration::from_millis(200);
+
 /// What ends a run.
 #[derive(Debug)]
 pub(super) enum Cause {
     /// The agent's main process ended by itself.
-    Ended(Ended),
+    Ended(delegate::Outcome),
     /// Something else, and with how much patience.
     Other(Reason, How),
 }
@@ -71,7 +77,7 @@ impl Outcome {
 pub(super) struct Course<'a, H> {
     pub(super) launch: &'a Launch,
     /// The agent's main process.
-    pub(super) pid: Pid,
+    pub(super) main: &'a mut Main,
     pub(super) group: Option<&'a Group>,
     pub(super) hooks: &'a H,
     pub(super) children: &'a mut Children,
@@ -81,6 +87,7 @@ pub(super) struct Course<'a, H> {
 impl<H: Hooks> Course<'_, H> {
     /// Waits for the first thing that ends the run. Dropped half-way, nothing is lost.
     pub(super) async fn cause(&mut self) -> Cause {
+        let root = self.main.root();
         let time_is_up = async {
             match self.launch.timeout_ms {
                 Some(ms) => sleep(Duration::from_millis(ms)).await,
@@ -89,13 +96,13 @@ impl<H: Hooks> Course<'_, H> {
         };
         tokio::select! {
             biased;
-            ended = self.children.end_of(self.pid) => Cause::Ended(ended),
+            ended = self.main.end(self.children) => Cause::Ended(ended),
             order = self.orders.next() => match order {
                 Order::Stop => Cause::Other(Reason::Interrupted, How::Gently),
                 Order::Kill(request) => Cause::Other(Reason::Killed { why: request.why }, request.how),
             },
             why = self.hooks.revoked() => Cause::Other(Reason::Revoked { why }, How::Gently),
-            what = watch::exceeded(self.launch, self.group) => {
+            what = watch::exceeded(self.launch, self.group, root) => {
                 Cause::Other(Reason::Limit { what }, How::AtOnce)
             }
             () = time_is_up => Cause::Other(Reason::Timeout, How::Gently),
@@ -106,11 +113,12 @@ impl<H: Hooks> Course<'_, H> {
     pub(super) async fn end(&mut self, cause: Cause) -> Outcome {
         let grace = Duration::from_millis(self.launch.grace_ms);
         let mut outcome = match cause {
-            Cause::Ended(ended) => {
-                let left_behind = !self.children.is_empty();
-                if left_behind {
+            Cause::Ended(delegate::Outcome { ended, left_behind }) => {
+                let is_left = !self.children.is_empty();
+                if is_left {
                     self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
                 }
+                let left_behind = left_behind || is_left;
                 Outcome { left_behind, ..Outcome::of(by_itself(self.launch, self.group, ended)) }
             }
             Cause::Other(reason, how) => {
@@ -123,18 +131,22 @@ impl<H: Hooks> Course<'_, H> {
             }
         };
         self.hooks.killing();
+        if let Some(delegate) = self.main.delegate() {
+            delegate.order(delegate::Order::Kill);
+            let _ = timeout(DELEGATE_LIMIT, self.children.none_left()).await;
+        }
         outcome.unconfirmed = kill_until_empty(self.children, self.launch, self.group).await;
-        outcome.ended = Some(self.children.end_of(self.pid).await);
+        outcome.ended = Some(self.main.end(self.children).await.ended);
         outcome
     }
 
     /// Sends TERM to every process of the run and waits for their end: until the grace is over, the run's deadline has
     /// come, or a second order says that it is urgent.
     async fn terminate(&mut self, grace: Duration) {
-        let this = this();
-        tree::signal_below(this, Signal::TERM);
-        // A stopped process does not hear TERM before it goes on.
-        tree::signal_below(this, Signal::CONT);
+        match self.main.delegate() {
+            Some(delegate) => delegate.order(delegate::Order::Term),
+            None => tree::terminate_below(this()),
+        }
         let until = boottime() + grace;
         loop {
             let left = time_left(until, self.hooks.deadline(), boottime());
@@ -187,7 +199,11 @@ pub(super) async fn kill_until_empty(
             group.kill();
         }
         tree::kill_below(this());
-        let _ = timeout(pause, children.none_left()).await;
+        let is_over = timeout(pause, children.none_left()).await.is_ok();
+        if let Some(user) = launch.user_by_sudo().filter(|_| !is_over) {
+            let processes = tree::below(this()).iter().map(|process| process.identity).collect();
+            let _ = sudo::end(user, Remains { nonce: launch.nonce.clone(), processes }).await;
+        }
         pause = (pause * 2).min(KILL_AGAIN_MOST);
     }
     unconfirmed
@@ -229,8 +245,9 @@ async fn engine(
         privileges: Privileges::None,
         landlock: None,
         isolation: None,
+        shared: Vec::new(),
     };
-    let answer = tool::run(children, &stage, ENGINE_LIMIT).await;
+    let answer = tool::run(children, stage, ENGINE_LIMIT).await;
     answer.and_then(|answer| answer.checked("ask the container engine")).map_err(|error| error.to_string())
 }
 

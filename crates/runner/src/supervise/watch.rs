@@ -17,7 +17,9 @@ use crate::tree::glance_below;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Returns when the run uses more than it may; never, if nobody has to look.
-pub(super) async fn exceeded(launch: &Launch, group: Option<&Group>) -> Resource {
+///
+/// `root` is above everything of the run and nothing else; this process, if there is none.
+pub(super) async fn exceeded(launch: &Launch, group: Option<&Group>, root: Option<Identity>) -> Resource {
     let held = |what| group.is_some_and(|group| group.enforces(what));
     let limits = &launch.limits;
     let watched = Watched {
@@ -25,14 +27,14 @@ pub(super) async fn exceeded(launch: &Launch, group: Option<&Group>) -> Resource
         processes: limits.processes.filter(|_| !held(Resource::Processes)),
         cpu_ticks: limits.cpu_seconds.map(|seconds| seconds * rustix::param::clock_ticks_per_second()),
     };
-    let Ok(this) = process::this() else { return std::future::pending().await };
+    let Some(root) = root.or_else(|| process::this().ok()) else { return std::future::pending().await };
     // A container's processes are not below us: its engine holds the limits.
     if watched == Watched::default() || launch.container.is_some() {
         return std::future::pending().await;
     }
     loop {
         sleep(LOOK_EVERY).await;
-        if let Some(what) = watched.exceeded_by(this) {
+        if let Some(what) = watched.exceeded_by(root) {
             return what;
         }
     }
@@ -46,8 +48,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn exceeded_by(&self, supervisor: Identity) -> Option<Resource> {
-        let below = glance_below(supervisor);
+    fn exceeded_by(&self, root: Identity) -> Option<Resource> {
+        let below = glance_below(root);
         if self.processes.is_some_and(|limit| below.len() as u64 > limit) {
             return Some(Resource::Processes);
         }
@@ -55,7 +57,7 @@ impl Watched {
         if self.memory_bytes.is_some_and(|limit| memory() > limit) {
             return Some(Resource::Memory);
         }
-        let ended = Stat::of(supervisor.pid).map_or(0, |stat| stat.children_cpu_ticks);
+        let ended = Stat::of(root.pid).map_or(0, |stat| stat.children_cpu_ticks);
         let cpu = ended + below.iter().map(|process| process.cpu_ticks).sum::<u64>();
         self.cpu_ticks.is_some_and(|limit| cpu > limit).then_some(Resource::Cpu)
     }
