@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -149,10 +150,19 @@ pub(crate) fn finish_with(mut command: Command, input: &str) -> Ran {
 /// A command that runs. Dropped, it is killed.
 pub(crate) struct Running {
     child: Child,
+    /// What it writes to stderr, read as it comes: a daemon whose log fills the pipe would stand still.
+    complaints: Option<JoinHandle<String>>,
 }
 
 pub(crate) fn start(mut command: Command) -> Running {
-    Running { child: command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap() }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    let complaints = spawn(move || {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).unwrap();
+        text
+    });
+    Running { child, complaints: Some(complaints) }
 }
 
 impl Running {
@@ -181,10 +191,9 @@ impl Running {
     pub(crate) fn end(mut self) -> Ran {
         eventually("the command ends", || self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap();
-        let (mut out, mut err) = (String::new(), String::new());
+        let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        Ran { code: code(status), out, err }
+        Ran { code: code(status), out, err: self.complaints.take().unwrap().join().unwrap() }
     }
 
     /// The next line on stdout.
