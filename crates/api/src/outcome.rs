@@ -105,7 +105,7 @@ outcomes! {
     Written "written", 200, OK, Ok, "Go on.";
     /// A guarded write was refused: a newer holder has written already.
     Stale "stale", 412, LOST, Error,
-        "Stop the work at once: its lease is over and a newer holder has written.";
+        "Stop the work at once: its lease is over and a newer holder has written, or the store was set back to an older copy (bell store raise-epoch).";
     /// A session ended, and all its leases with it.
     Ended "ended", 200, OK, Ok, "Nothing is left to do.";
     /// Nothing of that name has been written.

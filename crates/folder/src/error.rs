@@ -76,7 +76,7 @@ impl Error {
     pub(crate) fn stale(what: &str, fences: Fences) -> Self {
         let Fences { given, seen } = fences;
         let message = format!("{what}: its fence is {given}, and {seen} has been seen");
-        let hint = "Stop the work at once: its lease is over and a newer holder has written.";
+        let hint = "Stop the work at once: its lease is over and a newer holder has written, or the store was set back to an older copy (bell store raise-epoch).";
         Self { fences: Some(fences), ..Self::new(Kind::Stale, message).hint(hint) }
     }
 

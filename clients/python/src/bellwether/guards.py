@@ -186,6 +186,7 @@ def _timed_out(path: Path) -> TimedOut:
 def _stale(given: int, seen: int) -> Stale:
     return Stale(
         f"refused a stale write: its fence is {given}, and {seen} has been seen",
-        "Stop the work at once: its lease is over and a newer holder has written.",
+        "Stop the work at once: its lease is over and a newer holder has written, "
+        "or the store was set back to an older copy (bell store raise-epoch).",
         {"outcome": "stale", "fence": given, "seen_fence": seen},
     )
