@@ -55,6 +55,7 @@ mod init;
 mod interrupt;
 mod keys;
 mod lock;
+mod log_writer;
 mod logs;
 mod mcp;
 mod open;
@@ -94,6 +95,7 @@ use cli::{Cli, Command};
 use counted::counted;
 use desk::Desk;
 use fleet::Reach;
+use log_writer::LogWriter;
 use open::Scene;
 use project::{Located, Start, here};
 use say::{Format, Say};
@@ -123,9 +125,10 @@ fn main() -> ExitCode {
         bell_verify::work(&bell_verify::BuiltIn);
         return exit::OK.into();
     }
-    log(&cli.command);
+    let log = log(&cli.command);
+    let _flush = log.as_ref().map(LogWriter::flush_at_end);
     let format = if cli.globals.json { Format::Json } else { Format::Plain };
-    let say = Say::new(format);
+    let say = Say::new(format).through(log);
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         // A daemon shows its own numbers.
         Ok(runtime) if matches!(cli.command, Command::Up(_)) => runtime.block_on(act(&say, cli)).into(),
@@ -240,12 +243,20 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { exit::USAGE.into() } else { exit::OK.into() }
 }
 
-/// Logs go to stderr. `BELL_LOG` says which; without it a daemon warns, and commands say what they say.
-fn log(command: &Command) {
-    let warns = matches!(command, Command::Up(_)).then(|| EnvFilter::new("warn"));
+/// Logs go to stderr. `BELL_LOG` says which; without it a daemon warns, and commands say what they say. Answers what a daemon
+/// writes to stderr with.
+fn log(command: &Command) -> Option<LogWriter> {
+    let is_daemon = matches!(command, Command::Up(_));
+    let writer = is_daemon.then(|| LogWriter::to(std::io::stderr())).and_then(Result::ok);
+    let warns = is_daemon.then(|| EnvFilter::new("warn"));
     if let Some(filter) = EnvFilter::try_from_env("BELL_LOG").ok().or(warns) {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        let builder = tracing_subscriber::fmt().with_env_filter(filter);
+        match writer.clone() {
+            Some(writer) => builder.with_writer(move || writer.clone()).init(),
+            None => builder.with_writer(std::io::stderr).init(),
+        }
     }
+    writer
 }
 
 fn no_runtime(error: &std::io::Error) -> Refusal {

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use crate::answer::Refusal;
+use crate::log_writer::LogWriter;
 
 /// How answers are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum Format {
 pub(crate) struct Say {
     format: Format,
     store: Option<String>,
+    /// What writes to stderr, if it must hold nothing up.
+    log: Option<LogWriter>,
 }
 
 /// An answer with the store that it came from.
@@ -37,7 +40,12 @@ struct Sourced<'a, T> {
 impl Say {
     /// Answers that have nothing to do with a store.
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, store: None }
+        Self { format, store: None, log: None }
+    }
+
+    /// Talks without ever waiting for a reader of stderr.
+    pub(crate) fn through(self, log: Option<LogWriter>) -> Self {
+        Self { log, ..self }
     }
 
     /// Answers from this store.
@@ -63,8 +71,12 @@ impl Say {
 
     /// Tells something to whoever watches; not part of any answer.
     pub(crate) fn talk(&self, line: &str) {
-        // Nobody is left to be told that stderr is closed.
-        let _ = writeln!(io::stderr(), "{}", clean(line));
+        let line = clean(line) + "\n";
+        // A stderr that is closed is no reason to end.
+        let _ = match &self.log {
+            Some(log) => log.clone().write_all(line.as_bytes()),
+            None => io::stderr().write_all(line.as_bytes()),
+        };
     }
 
     /// Refuses on stdout as JSON, or on stderr in plain words. Answers the exit code.

@@ -1,9 +1,11 @@
 //! Trouble of the machine that passes (S15): what has not begun keeps its place and is tried again.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Place, Running, eventually};
@@ -123,4 +125,29 @@ fn an_agent_that_is_killed_before_it_begins_loses_no_job() {
     let ends = place.ends();
     assert_eq!(ends.iter().filter(|end| *end == "unstartable").count(), killed, "{ends:?}");
     daemon.stop();
+}
+
+/// A pipe that is full and never read.
+fn full_pipe() -> (io::PipeReader, io::PipeWriter) {
+    let (reader, mut writer) = io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b' '; 4_096]).is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_daemon_whose_log_nothing_reads_goes_on() {
+    let place = Place::sqlite();
+    place.agent("good", "echo \"$BELL_JOB\" >> done", "scale = 1");
+    let (_unread, writer) = full_pipe();
+    let mut command = place.command(&["--json", "up"]);
+    command.env("BELL_LOG", "debug").stdout(Stdio::null()).stderr(writer);
+    let mut daemon = command.spawn().unwrap();
+    drop(command);
+    let jobs = [place.ask("good"), place.ask("good"), place.ask("good")];
+    eventually("all are done", || place.lines("done") == jobs && place.is_idle());
+    kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();
+    eventually("it stops", || daemon.try_wait().unwrap().is_some_and(|status| status.success()));
 }
