@@ -112,12 +112,15 @@ fn without_rights(folder: &Folder, loaded: &Loaded) -> Vec<Problem> {
             continue;
         }
         let place = agent.place_of("user");
-        if agent.settings.container.is_some() {
+        let problem = if agent.settings.container.is_some() {
             let message = format!("only root can give a container's files to {}", user.name);
-            problems.push(Problem::error(place, message).hint("Start bell up as root, or take `user` out."));
-        } else if let Err(error) = checked.entry(user.uid).or_insert_with(|| sudo::check(&user)) {
-            problems.push(Problem::error(place, format!("could not {error}")).hint(error.advice()));
-        }
+            Some(Problem::error(place, message).hint("Start bell up as root, or take `user` out."))
+        } else {
+            let refused = checked.entry(user.uid).or_insert_with(|| sudo::check(&user)).as_ref().err();
+            refused.map(|error| Problem::error(place, format!("could not {error}")).hint(error.advice()))
+        };
+        // A user that the project's settings name is one problem, whatever agents it has.
+        problems.extend(problem.filter(|problem| !problems.contains(problem)));
     }
     problems
 }
