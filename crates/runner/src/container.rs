@@ -3,6 +3,9 @@
 //! The engine's client is what the supervisor starts and watches. It passes TERM on by itself, but dies alone
 //! when it is killed, so the container has a name and is ended by it, and the engine is asked whether it is gone.
 
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -30,7 +33,7 @@ pub struct Container {
     pub views: Views,
 }
 
-/// A folder or file of this machine, seen in a container. Without a place here it is an empty folder.
+/// A folder or file of this machine, seen in a container.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mount {
     /// Here.
@@ -58,12 +61,13 @@ pub(crate) fn name(launch: &Launch) -> String {
 
 /// The engine's command that runs the agent. The environment goes by file: arguments can be seen by everybody.
 ///
-/// `cwd` is a folder inside.
+/// `cwd` is a folder inside; `covers` is where [`make_covers`] made what hides folders.
 pub(crate) fn run_argv(
     launch: &Launch,
     container: &Container,
     cwd: &Path,
     env_file: &Path,
+    covers: &Path,
 ) -> Result<Vec<String>> {
     let mut argv = words(&[&container.engine, "run", "--rm", "--init"]);
     if launch.stdin != Stdin::Null {
@@ -86,7 +90,7 @@ pub(crate) fn run_argv(
     for mount in &container.mounts {
         option("--mount", mount.to_option()?);
     }
-    for mount in masks(container, FileKind::at) {
+    for mount in masks(&steps(container, FileKind::at), covers, &container.views) {
         option("--mount", mount.to_option()?);
     }
     let limits = &launch.limits;
@@ -107,19 +111,57 @@ pub(crate) fn run_argv(
     Ok(argv)
 }
 
-/// Mounts over the other mounts, which give the run its views. Engines make the mounts of inner folders last.
-fn masks(container: &Container, kind: impl Fn(&Path) -> Option<FileKind>) -> Vec<Mount> {
+/// Makes the folders that cover what is hidden from the container: each is empty but for the places of what is restored in it.
+///
+/// A tmpfs would not do: podman fills it with what was there before, which is what is to be hidden.
+pub(crate) fn make_covers(container: &Container, covers: &Path) -> Result<()> {
+    let steps = steps(container, FileKind::at);
+    let made = steps.iter().try_for_each(|step| match step {
+        Step::Cover(path, FileKind::Folder) | Step::Restore(path, FileKind::Folder) => {
+            make_folders(covers, path)
+        }
+        Step::Restore(path, FileKind::File) => {
+            make_folders(covers, path.parent().unwrap_or(path))?;
+            File::create(cover_of(covers, path)).map(drop)
+        }
+        Step::Cover(_, FileKind::File) | Step::Seal(_) => Ok(()),
+    });
+    made.map_err(|error| Error::io(format!("make {}", covers.display()), error).of_machine())
+}
+
+/// Every user of a container passes through them, whatever the umask is.
+fn make_folders(covers: &Path, path: &Path) -> io::Result<()> {
+    let folder = cover_of(covers, path);
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    missing.into_iter().rev().try_for_each(|folder| {
+        DirBuilder::new().create(folder)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o755))
+    })
+}
+
+/// What covers a path.
+fn cover_of(covers: &Path, path: &Path) -> PathBuf {
+    covers.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The steps that give the run its views of what is mounted.
+fn steps(container: &Container, kind: impl Fn(&Path) -> Option<FileKind>) -> Vec<Step> {
     let is_mounted = |path: &Path| container.mounts.iter().any(|mount| path.starts_with(&mount.to));
     let views: Views = container.views.iter().filter(|(path, _)| is_mounted(path)).map(owned).collect();
+    plan(&views, kind)
+}
+
+/// Mounts over the other mounts, which give the run its views. Engines make the mounts of inner folders last.
+fn masks(steps: &[Step], covers: &Path, views: &Views) -> Vec<Mount> {
     let view = |path: &Path| match views.of(path) {
         View::ReadOnly => MountAccess::Read,
         View::Hidden | View::Open => MountAccess::Write,
     };
-    let mount = |from: PathBuf, to: PathBuf, access| Mount { from, to, access };
-    let masks = plan(&views, kind).into_iter().filter_map(|step| match step {
-        Step::Cover(path, FileKind::Folder) => Some(mount(PathBuf::new(), path, MountAccess::Write)),
+    let mount = |from: PathBuf, to: &Path, access| Mount { from, to: to.to_owned(), access };
+    let masks = steps.iter().filter_map(|step| match step {
+        Step::Cover(path, FileKind::Folder) => Some(mount(cover_of(covers, path), path, MountAccess::Read)),
         Step::Cover(path, FileKind::File) => Some(mount("/dev/null".into(), path, MountAccess::Read)),
-        Step::Restore(path, _) => Some(mount(path.clone(), path.clone(), view(&path))),
+        Step::Restore(path, _) => Some(mount(path.clone(), path, view(path))),
         Step::Seal(_) => None,
     });
     masks.collect()
@@ -162,9 +204,6 @@ impl Mount {
                 Error::new(Kind::Invalid, format!("mount {from}: its name has a comma or quote in it"));
             return Err(error.hint("Use a path without commas and quotes."));
         }
-        if self.from.as_os_str().is_empty() {
-            return Ok(format!("type=tmpfs,target={to}"));
-        }
         let access = match self.access {
             MountAccess::Read => ",readonly",
             MountAccess::Write => "",
@@ -197,7 +236,7 @@ mod tests {
     }
 
     fn argv_of(launch: &Launch, container: &Container) -> Result<Vec<String>> {
-        run_argv(launch, container, &launch.cwd, Path::new("/e"))
+        run_argv(launch, container, &launch.cwd, Path::new("/e"), Path::new("/c"))
     }
 
     #[test]
@@ -238,16 +277,46 @@ mod tests {
             ("/home", View::Hidden),
         ];
         container.views = views.into_iter().map(|(path, view)| (path.into(), view)).collect();
-        let masks = masks(&container, |_| Some(FileKind::Folder));
+        let steps = steps(&container, |_| Some(FileKind::Folder));
+        let masks = masks(&steps, Path::new("/c"), &container.views);
         let options: Vec<String> = masks.iter().map(|mask| mask.to_option().unwrap()).collect();
         assert_eq!(
             options,
             [
-                "type=tmpfs,target=/p/.bell",
+                "type=bind,source=/c/p/.bell,target=/p/.bell,readonly",
                 "type=bind,source=/p/.bell/runs/r/agent,target=/p/.bell/runs/r/agent",
                 "type=bind,source=/p/agents,target=/p/agents,readonly",
             ]
         );
+    }
+
+    #[test]
+    fn what_covers_a_folder_has_nothing_in_it_but_the_places_of_what_is_restored() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, covers) = (folder.path().join("p"), folder.path().join("covers"));
+        fs::create_dir_all(project.join(".bell/runs/r/agent")).unwrap();
+        for file in [".bell/api-key", ".bell/bell"] {
+            fs::write(project.join(file), "x").unwrap();
+        }
+        let mut container = container();
+        let (from, to) = (project.clone(), project.clone());
+        container.mounts.push(Mount { from, to, access: MountAccess::Write });
+        for (path, view) in [
+            (".bell", View::Hidden),
+            (".bell/runs/r/agent", View::Open),
+            (".bell/bell", View::ReadOnly),
+        ] {
+            container.views.set(project.join(path), view);
+        }
+        make_covers(&container, &covers).unwrap();
+        let cover = cover_of(&covers, &project.join(".bell"));
+        let mut names: Vec<_> =
+            fs::read_dir(&cover).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["bell", "runs"]);
+        assert!(cover.join("runs/r/agent").is_dir());
+        assert_eq!(fs::read(cover.join("bell")).unwrap(), b"");
+        assert_eq!(fs::metadata(cover.join("runs")).unwrap().permissions().mode() & 0o777, 0o755);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::container;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launch, Limits, Privileges, Stdin};
 use crate::process::Stat;
-use crate::run_dir::{ENGINE_ENV, RunDir, STDIN, WORKTREE};
+use crate::run_dir::{COVERS, ENGINE_ENV, RunDir, STDIN, WORKTREE};
 use crate::stage::{Input, Stage};
 use crate::state::State;
 use crate::tool::{self, Ready};
@@ -95,8 +95,10 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
     let Some(wanted) = &launch.container else { return Ok(stage) };
     // The client is ours: what holds for the agent holds inside, by the engine's hand.
     dir.write_private(ENGINE_ENV, container::env_file(&stage.env)?.as_bytes())?;
+    let covers = dir.path(COVERS);
+    container::make_covers(wanted, &covers)?;
     Ok(Stage {
-        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV))?,
+        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV), &covers)?,
         cwd: launch.agent_dir(),
         env: marked(wanted.engine_env.clone(), launch),
         limits: Limits::default(),
