@@ -41,9 +41,26 @@ const PROMPT_FILE: &str = "prompt.md";
 const TRIGGER_FILE: &str = "trigger.json";
 const PARAMS_FILE: &str = "params.json";
 
-/// What the command of a container engine needs of the daemon's environment.
-const ENGINE_VARIABLES: &[&str] =
-    &["PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "TMPDIR"];
+/// What the command of a container engine needs of the daemon's environment: where its service and its files are.
+const ENGINE_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST",
+    "CONTAINERS_CONF",
+    "CONTAINERS_REGISTRIES_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "REGISTRY_AUTH_FILE",
+];
 
 /// Starts the run of a claim.
 pub(crate) async fn launch(

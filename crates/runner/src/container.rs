@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,11 @@ use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::isolation::{Kind as FileKind, Step, View, Views, plan};
 use crate::launch::{Launch, Stdin};
+
+/// An engine that does not answer is given up after so long, and asked this often; longer is for an operator. It takes two
+/// where a monitor of podman was killed: the first only has podman notice that.
+pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(10);
+const TRIES: usize = 3;
 
 /// The container that an agent runs in.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -69,7 +75,8 @@ pub(crate) fn run_argv(
     env_file: &Path,
     covers: &Path,
 ) -> Result<Vec<String>> {
-    let mut argv = words(&[&container.engine, "run", "--rm", "--init"]);
+    // Without --rm: the supervisor asks how the container ended, and removes it. Without a log: the supervisor keeps it.
+    let mut argv = words(&[&container.engine, "run", "--init", "--log-driver", "none"]);
     if launch.stdin != Stdin::Null {
         argv.push("--interactive".into());
     }
@@ -171,15 +178,35 @@ fn owned((path, view): (&Path, View)) -> (PathBuf, View) {
     (path.to_owned(), view)
 }
 
-/// Ends the container at once.
-pub(crate) fn kill_argv(launch: &Launch, container: &Container) -> Vec<String> {
-    words(&[&container.engine, "kill", &name(launch)])
+/// What runs commands of an engine.
+pub(crate) trait Client {
+    /// Runs a command to its end, and answers with what it prints.
+    fn ask(&mut self, argv: Vec<String>) -> impl Future<Output = std::result::Result<String, String>> + Send;
 }
 
-/// Prints the container's id as long as it runs.
-pub(crate) fn look_argv(launch: &Launch, container: &Container) -> Vec<String> {
+/// Ends the container, removes it and asks the engine whether it is gone.
+///
+/// # Errors
+/// If that could not be confirmed.
+pub(crate) async fn end(
+    launch: &Launch,
+    container: &Container,
+    client: &mut impl Client,
+) -> std::result::Result<(), String> {
+    let (engine, name) = (container.engine.as_str(), name(launch));
     let label = format!("label=bell.nonce={}", launch.nonce);
-    words(&[&container.engine, "ps", "--quiet", "--no-trunc", "--filter", &label])
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        // First `kill`: `rm` of podman waits for the container to end after TERM. Whether they helped is seen by the look.
+        let _ = client.ask(words(&[engine, "kill", &name])).await;
+        let _ = client.ask(words(&[engine, "rm", "--force", &name])).await;
+        match client.ask(words(&[engine, "ps", "--all", "--quiet", "--no-trunc", "--filter", &label])).await {
+            Ok(ids) if ids.trim().is_empty() => return Ok(()),
+            Ok(_) => "the engine still lists it".clone_into(&mut last),
+            Err(error) => last = error,
+        }
+    }
+    Err(format!("could not confirm that {name} is gone: {last}"))
 }
 
 /// The content of the environment file: one name and value per line, as the engines read it.
@@ -301,11 +328,9 @@ mod tests {
         let mut container = container();
         let (from, to) = (project.clone(), project.clone());
         container.mounts.push(Mount { from, to, access: MountAccess::Write });
-        for (path, view) in [
-            (".bell", View::Hidden),
-            (".bell/runs/r/agent", View::Open),
-            (".bell/bell", View::ReadOnly),
-        ] {
+        for (path, view) in
+            [(".bell", View::Hidden), (".bell/runs/r/agent", View::Open), (".bell/bell", View::ReadOnly)]
+        {
             container.views.set(project.join(path), view);
         }
         make_covers(&container, &covers).unwrap();

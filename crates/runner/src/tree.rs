@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::process::{Identity, Stat, all};
 
@@ -20,6 +20,14 @@ pub(crate) fn below(root: i32) -> Vec<Stat> {
 /// Sends a signal to each process below `root`.
 pub(crate) fn signal_below(root: i32, signal: Signal) {
     for process in below(root) {
+        process.identity.signal(signal);
+    }
+}
+
+/// Sends a signal to one process, if it is below `root`.
+pub(crate) fn signal_one_below(root: i32, pid: Pid, signal: Signal) {
+    let pid = pid.as_raw_nonzero().get();
+    for process in below(root).into_iter().filter(|process| process.identity.pid == pid) {
         process.identity.signal(signal);
     }
 }

@@ -99,11 +99,13 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
     container::make_covers(wanted, &covers)?;
     Ok(Stage {
         argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV), &covers)?,
-        cwd: launch.agent_dir(),
+        // Engines may leave files where they were started.
+        cwd: launch.run_dir.clone(),
         env: marked(wanted.engine_env.clone(), launch),
         limits: Limits::default(),
         user: None,
-        privileges: Privileges::None,
+        // Podman has no service that makes the container: its client does.
+        privileges: Privileges::Keep,
         landlock: None,
         isolation: None,
         ..stage

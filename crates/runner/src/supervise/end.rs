@@ -10,7 +10,7 @@ use super::orders::{Order, Orders};
 use super::{HOOK_LIMIT, marked, watch};
 use crate::cgroup::Group;
 use crate::children::{Children, Ended};
-use crate::container::{self, Container};
+use crate::container::{self, Client, Container, ENGINE_LIMIT};
 use crate::exit::{Reason, Resource};
 use crate::handle::How;
 use crate::hooks::Hooks;
@@ -29,9 +29,8 @@ const DEADLINE_EVERY: Duration = Duration::from_millis(100);
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 const KILL_AGAIN_MOST: Duration = Duration::from_secs(1);
 
-/// An engine that does not answer is asked again, this often; longer is for an operator.
-const ENGINE_LIMIT: Duration = Duration::from_secs(10);
-const ENGINE_TRIES: usize = 3;
+/// What an engine still does for a container that is gone, such as giving back its network, gets this long.
+const ENGINE_GRACE: Duration = Duration::from_secs(5);
 
 /// What ends a run.
 #[derive(Debug)]
@@ -107,7 +106,8 @@ impl<H: Hooks> Course<'_, H> {
         let grace = Duration::from_millis(self.launch.grace_ms);
         let mut outcome = match cause {
             Cause::Ended(ended) => {
-                let left_behind = !self.children.is_empty();
+                // Nothing outlives the main process of a container. What is left is the engine's.
+                let left_behind = self.launch.container.is_none() && !self.children.is_empty();
                 if left_behind {
                     self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
                 }
@@ -123,16 +123,23 @@ impl<H: Hooks> Course<'_, H> {
             }
         };
         self.hooks.killing();
+        if self.launch.container.is_some() {
+            // Without its client no engine starts a container that it was about to start.
+            tree::signal_one_below(this(), self.pid, Signal::KILL);
+        }
         outcome.unconfirmed = kill_until_empty(self.children, self.launch, self.group).await;
         outcome.ended = Some(self.children.end_of(self.pid).await);
         outcome
     }
 
     /// Sends TERM to every process of the run and waits for their end: until the grace is over, the run's deadline has
-    /// come, or a second order says that it is urgent.
+    /// come, or a second order says that it is urgent. In a container TERM goes to the main process, by the engine's client.
     async fn terminate(&mut self, grace: Duration) {
         let this = this();
-        tree::signal_below(this, Signal::TERM);
+        match self.launch.container {
+            None => tree::signal_below(this, Signal::TERM),
+            Some(_) => tree::signal_one_below(this, self.pid, Signal::TERM),
+        }
         // A stopped process does not hear TERM before it goes on.
         tree::signal_below(this, Signal::CONT);
         let until = boottime() + grace;
@@ -193,45 +200,44 @@ pub(super) async fn kill_until_empty(
     unconfirmed
 }
 
-/// Ends the container and asks the engine whether it is gone.
+/// Ends the container. What the engine started below this process is left to end by itself: podman's monitor is there, and
+/// keeps the engine's records.
 async fn end_container(
     children: &mut Children,
     launch: &Launch,
     container: &Container,
 ) -> Result<(), String> {
-    let mut last = String::new();
-    for _ in 0..ENGINE_TRIES {
-        match engine(children, launch, container, container::look_argv(launch, container)).await {
-            Ok(ids) if ids.trim().is_empty() => return Ok(()),
-            Ok(_) => "the container still runs".clone_into(&mut last),
-            Err(error) => last = error,
-        }
-        // Whether it helped is seen by the next look.
-        let _ = engine(children, launch, container, container::kill_argv(launch, container)).await;
-    }
-    Err(format!("could not confirm that {} is gone: {last}", container::name(launch)))
+    container::end(launch, container, &mut SupervisedClient { children, launch, container }).await?;
+    let _ = timeout(ENGINE_GRACE, children.none_left()).await;
+    Ok(())
 }
 
-async fn engine(
-    children: &mut Children,
-    launch: &Launch,
-    container: &Container,
-    argv: Vec<String>,
-) -> Result<String, String> {
-    let stage = Stage {
-        supervisor: std::process::id(),
-        argv,
-        cwd: "/".into(),
-        env: marked(container.engine_env.clone(), launch),
-        stdin: Input::Null,
-        limits: Limits::default(),
-        user: None,
-        privileges: Privileges::None,
-        landlock: None,
-        isolation: None,
-    };
-    let answer = tool::run(children, &stage, ENGINE_LIMIT).await;
-    answer.and_then(|answer| answer.checked("ask the container engine")).map_err(|error| error.to_string())
+/// Runs commands of an engine as tools of this supervisor.
+struct SupervisedClient<'a> {
+    children: &'a mut Children,
+    launch: &'a Launch,
+    container: &'a Container,
+}
+
+impl Client for SupervisedClient<'_> {
+    async fn ask(&mut self, argv: Vec<String>) -> Result<String, String> {
+        let stage = Stage {
+            supervisor: std::process::id(),
+            argv,
+            cwd: "/".into(),
+            env: marked(self.container.engine_env.clone(), self.launch),
+            stdin: Input::Null,
+            limits: Limits::default(),
+            user: None,
+            privileges: Privileges::Keep,
+            landlock: None,
+            isolation: None,
+        };
+        let answer = tool::run(self.children, &stage, ENGINE_LIMIT).await;
+        answer
+            .and_then(|answer| answer.checked("ask the container engine"))
+            .map_err(|error| error.to_string())
+    }
 }
 
 fn this() -> i32 {
