@@ -46,8 +46,8 @@ pub struct AgentSettings {
     /// The user to run as; another than the daemon's needs a daemon that runs as root. Default: `user` of the project.
     pub user: Option<String>,
     /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or the path
-    /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation
-    /// and where the user's can't be written, otherwise `inherit`.
+    /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation,
+    /// in a container and where the user's can't be written, otherwise `inherit`.
     pub home: Option<HomeSetting>,
     /// Variables of the daemon's environment that it gets too.
     pub env: Vec<VariableName>,
