@@ -10,12 +10,14 @@
 //! | `runs` | S7, S11, S12: how runs end, and exit codes |
 //! | `lock_waits` | S14: jobs that wait for the locks their agent declares |
 //! | `logs` | G5: what runs printed |
+//! | `container` | S17: runs in containers of a real engine |
 //! | `isolation` | S13: what a run can't read or change |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod container;
 mod cron;
 #[expect(dead_code, reason = "other tests use the rest of it")]
 #[path = "../support/fleet.rs"]
@@ -26,6 +28,8 @@ mod isolation;
 mod lock_waits;
 mod logs;
 mod newcomers;
+#[path = "../support/podman.rs"]
+mod podman;
 mod project;
 mod runs;
 #[path = "../support/mod.rs"]
