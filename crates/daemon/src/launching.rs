@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bell_coord::work::running::Claim;
 use bell_project::agent::{Agent, Program};
+use bell_project::capacity::{self, Capacity};
 use bell_project::folder::ReadFault;
 use bell_project::load::CONFIG_BYTES_MAX;
 use bell_project::newcomers::PRESETS_FOLDER;
@@ -123,7 +124,7 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     }
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
-    launch.limits = limits(&agent.settings.limits);
+    launch.limits = limits(&capacity::limits(&agent.settings, Capacity::of_this_machine()));
     launch.user = run_user::user(agent, site.folder.path()).map_err(StartError::Agent)?;
     let home = run_user::home(agent, site.folder.path(), launch.user.as_ref()).map_err(StartError::Agent)?;
     settle(site, agent, &home, &mut launch)?;
@@ -343,6 +344,7 @@ fn environment(
 fn limits(wanted: &settings::Limits) -> Limits {
     Limits {
         cpu_seconds: wanted.cpu.map(|cpu| cpu.get().as_secs().max(1)),
+        cpu_hundredths: wanted.cpus.map(settings::Cpus::hundredths),
         cpu_weight: None,
         memory_bytes: wanted.memory.map(settings::Size::bytes),
         open_files: wanted.files,

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
@@ -20,6 +21,12 @@ use crate::launch::{Launch, Stdin};
 /// where a monitor of podman was killed: the first only has podman notice that.
 pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(10);
 const TRIES: usize = 3;
+
+/// What the monitor of podman 4.3 leaves where the client was started, which podman itself does not find.
+const OUT_OF_MEMORY: &str = "oom";
+
+/// What engines answer for a process that was ended for its CPU time, which `--ulimit cpu` limits: 128 and the signal.
+pub(crate) const OUT_OF_CPU_TIME: i32 = 128 + Signal::XCPU.as_raw();
 
 /// The container that an agent runs in.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -103,6 +110,9 @@ pub(crate) fn run_argv(
     let limits = &launch.limits;
     let limited = [
         ("--memory", limits.memory_bytes.map(|bytes| bytes.to_string())),
+        // Memory and swap together: engines allow as much swap again.
+        ("--memory-swap", limits.memory_bytes.map(|bytes| bytes.to_string())),
+        ("--cpus", limits.cpu_hundredths.map(|count| format!("{}.{:02}", count / 100, count % 100))),
         ("--pids-limit", limits.processes.map(|count| count.to_string())),
         ("--ulimit", limits.open_files.map(|count| format!("nofile={count}"))),
         ("--ulimit", limits.cpu_seconds.map(|seconds| format!("cpu={seconds}"))),
@@ -207,6 +217,17 @@ pub(crate) async fn end(
         }
     }
     Err(format!("could not confirm that {name} is gone: {last}"))
+}
+
+/// Whether the kernel ended a process of the container for want of memory. To be asked before the container is removed.
+pub(crate) async fn ran_out_of_memory(
+    launch: &Launch,
+    container: &Container,
+    client: &mut impl Client,
+) -> bool {
+    let inspect = ["container", "inspect", "--format", "{{.State.OOMKilled}}", &name(launch)];
+    let answer = client.ask(words(&[&[container.engine.as_str()], &inspect[..]].concat())).await;
+    answer.is_ok_and(|answer| answer.trim() == "true") || launch.run_dir.join(OUT_OF_MEMORY).exists()
 }
 
 /// The content of the environment file: one name and value per line, as the engines read it.
@@ -349,12 +370,20 @@ mod tests {
         let mut launch = launch();
         launch.limits.memory_bytes = Some(1000);
         launch.limits.processes = Some(7);
+        launch.limits.cpu_hundredths = Some(150);
         launch.user = Some(crate::user::User::find("0:0").unwrap());
         let mut container = container();
         let (from, to) = ("/a".into(), "/b".into());
         container.mounts.push(Mount { from, to, access: MountAccess::Read });
         let line = argv_of(&launch, &container).unwrap().join(" ");
-        for part in ["--memory 1000", "--pids-limit 7", "--user 0:0", "source=/a,target=/b,readonly"] {
+        for part in [
+            "--memory 1000",
+            "--memory-swap 1000",
+            "--cpus 1.50",
+            "--pids-limit 7",
+            "--user 0:0",
+            "source=/a,target=/b,readonly",
+        ] {
             assert!(line.contains(part), "{part} in {line}");
         }
     }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use bell_project::settings::{Cpus, Size};
 use serde_json::Value;
 
 use crate::fleet::{kill, lives};
@@ -61,6 +62,14 @@ impl Yard {
         let job = self.place.ask(agent);
         eventually("the agent is at work in its container", || self.place.path("up").exists());
         job
+    }
+
+    /// A setting of an agent, as `bell config show` has it.
+    fn setting(&self, agent: &str, key: &str) -> (String, String) {
+        let shown = self.place.json(&["config", "show", "--agent", agent]);
+        let row = shown["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
+        let text = |name: &str| row[name].as_str().map_or_else(|| row[name].to_string(), str::to_owned);
+        (text("value"), text("origin"))
     }
 
     fn until_idle(&self) {
@@ -182,5 +191,76 @@ fn without_its_engine_an_agent_in_a_container_is_refused_with_what_to_do() {
     let mut doctor = yard.place.command(&["doctor"]);
     doctor.env("PATH", &bin);
     assert!(finish(doctor).out.contains("worker needs podman, which is not in PATH"));
+    daemon.stop();
+}
+
+#[test]
+fn a_container_has_the_limits_that_are_shown_also_where_nothing_is_set() {
+    let yard = Yard::new();
+    for (set, origin) in
+        [("", "default"), ("memory = \"64M\"\ncpus = 0.5\nprocesses = 30", "agents/worker/config.toml")]
+    {
+        yard.agent(
+            "worker",
+            "echo x > up; while [ ! -e go ]; do sleep 0.05; done",
+            &format!("[limits]\n{set}"),
+        );
+        let shown =
+            ["limits.memory", "limits.cpus", "limits.processes"].map(|key| yard.setting("worker", key));
+        assert!(shown.iter().all(|(_, from)| from.starts_with(origin)), "{shown:?}");
+        let [memory, cpus, processes] = shown.map(|(value, _)| value);
+        let daemon = yard.up();
+        yard.start("worker");
+        let limits = yard.container()["HostConfig"].clone();
+        let memory = Size::parse(&memory).unwrap().bytes();
+        assert!(memory > 0);
+        assert_eq!((&limits["Memory"], &limits["MemorySwap"]), (&memory.into(), &memory.into()));
+        let billionths = u64::from(Cpus::parse(&cpus).unwrap().hundredths()) * 10_000_000;
+        assert_eq!(limits["NanoCpus"], billionths);
+        assert_eq!(limits["PidsLimit"].to_string(), processes);
+        yard.place.write("go", "");
+        yard.until_idle();
+        daemon.stop();
+        for file in ["go", "up"] {
+            fs::remove_file(yard.place.path(file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_run_over_its_memory_ends_with_that_limit_and_one_below_it_does_not() {
+    let yard = Yard::new();
+    for (script, kind) in [
+        ("exec tail /dev/zero", "limit"),
+        ("tail /dev/zero; exit 3", "limit"),
+        ("head -c 8000000 /dev/zero | tail -c 8000000 > /dev/null; exit 3", "failed"),
+    ] {
+        yard.agent("worker", script, "limits = { memory = \"32M\" }");
+        let daemon = yard.up();
+        let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+        let reason = yard.exit_of("worker")["reason"].clone();
+        assert_eq!(reason["kind"], kind, "{script}: {end} {reason}");
+        if kind == "limit" {
+            assert_eq!(reason["what"], "memory");
+            assert!(end["reason"].as_str().unwrap().contains("more than its limit"), "{end}");
+        }
+        yard.check_that_nothing_is_left();
+        daemon.stop();
+    }
+}
+
+#[test]
+fn more_processes_than_a_container_may_have_are_not_started() {
+    let yard = Yard::new();
+    yard.agent(
+        "worker",
+        "for i in $(seq 60); do sleep 30 & done 2>&1; echo never",
+        "timeout = \"20s\"\nlimits = { processes = 20 }",
+    );
+    let daemon = yard.up();
+    yard.place.run_agent("worker");
+    let log = yard.place.log_of("worker");
+    assert!(log.contains("can't fork") && !log.contains("never"), "{log}");
+    yard.check_that_nothing_is_left();
     daemon.stop();
 }

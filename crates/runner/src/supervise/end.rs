@@ -111,7 +111,11 @@ impl<H: Hooks> Course<'_, H> {
                 if left_behind {
                     self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
                 }
-                Outcome { left_behind, ..Outcome::of(by_itself(self.launch, self.group, ended)) }
+                let reason = match over_limit(self.children, self.launch, self.group, ended).await {
+                    Some(what) => Reason::Limit { what },
+                    None => by_itself(ended),
+                };
+                Outcome { left_behind, ..Outcome::of(reason) }
             }
             Cause::Other(reason, how) => {
                 let limit = time_left(boottime() + HOOK_LIMIT, self.hooks.deadline(), boottime());
@@ -165,15 +169,38 @@ fn time_left(until: Duration, deadline: Option<Duration>, now: Duration) -> Dura
     deadline.map_or(until, |deadline| deadline.min(until)).saturating_sub(now)
 }
 
-fn by_itself(launch: &Launch, group: Option<&Group>, ended: Ended) -> Reason {
+const fn by_itself(ended: Ended) -> Reason {
     match ended {
         Ended::Code(0) => Reason::Completed,
-        _ if group.is_some_and(Group::ran_out_of_memory) => Reason::Limit { what: Resource::Memory },
         Ended::Code(code) => Reason::Failed { code },
-        Ended::Signal(signal) if signal == Signal::XCPU.as_raw() && launch.limits.cpu_seconds.is_some() => {
-            Reason::Limit { what: Resource::Cpu }
-        }
         Ended::Signal(signal) => Reason::Signalled { signal },
+    }
+}
+
+/// The limit for which the kernel ended a process of a run that did not complete.
+async fn over_limit(
+    children: &mut Children,
+    launch: &Launch,
+    group: Option<&Group>,
+    ended: Ended,
+) -> Option<Resource> {
+    let is_of_cpu = match ended {
+        Ended::Code(0) => return None,
+        Ended::Code(code) => launch.container.is_some() && code == container::OUT_OF_CPU_TIME,
+        Ended::Signal(signal) => signal == Signal::XCPU.as_raw(),
+    };
+    let is_of_memory = match &launch.container {
+        None => group.is_some_and(Group::ran_out_of_memory),
+        Some(_) if launch.limits.memory_bytes.is_none() => false,
+        Some(container) => {
+            let client = &mut SupervisedClient { children, launch, container };
+            container::ran_out_of_memory(launch, container, client).await
+        }
+    };
+    match () {
+        () if is_of_memory => Some(Resource::Memory),
+        () if is_of_cpu && launch.limits.cpu_seconds.is_some() => Some(Resource::Cpu),
+        () => None,
     }
 }
 
