@@ -230,6 +230,13 @@ pub(crate) async fn ran_out_of_memory(
     answer.is_ok_and(|answer| answer.trim() == "true") || launch.run_dir.join(OUT_OF_MEMORY).exists()
 }
 
+/// The failure that there is no engine.
+pub(crate) fn no_engine(container: &Container) -> Error {
+    let engine = &container.engine;
+    let error = Error::new(Kind::NotFound, format!("run it in a container: there is no {engine} in PATH"));
+    error.hint(format!("Install {engine}, or take `container` out."))
+}
+
 /// The content of the environment file: one name and value per line, as the engines read it.
 pub(crate) fn env_file(env: &Environment) -> Result<String> {
     let mut text = String::new();

@@ -65,7 +65,11 @@ pub(super) async fn begin(
     }
     let stage = stage(dir, launch)?;
     state.started_ms = Some(now_ms());
-    let started = ready.start(&stage).await.inspect_err(|_| state.started_ms = None)?;
+    let started = ready.start(&stage).await.inspect_err(|_| state.started_ms = None);
+    let started = started.map_err(|error| match &launch.container {
+        Some(wanted) if error.kind() == Kind::NotFound => container::no_engine(wanted),
+        _ => error,
+    })?;
     let pid = started.pid.as_raw_nonzero().get();
     // It has not been waited for, so even one that is over already is still listed.
     let agent = Stat::of(pid).map(|stat| stat.identity);
