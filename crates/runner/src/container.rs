@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bell_store::clock::boottime;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ use crate::launch::{Launch, Stdin};
 /// where a monitor of podman was killed: the first only has podman notice that.
 pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(10);
 const TRIES: usize = 3;
+
+/// No try begins after so long: what can be ended without the engine is ended then.
+const TRIES_LIMIT: Duration = Duration::from_secs(20);
 
 /// What the monitor of podman 4.3 leaves where the client was started, which podman itself does not find.
 const OUT_OF_MEMORY: &str = "oom";
@@ -205,8 +209,11 @@ pub(crate) async fn end(
 ) -> std::result::Result<(), String> {
     let (engine, name) = (container.engine.as_str(), name(launch));
     let label = format!("label=bell.nonce={}", launch.nonce);
-    let mut last = String::new();
+    let (began, mut last) = (boottime(), String::new());
     for _ in 0..TRIES {
+        if boottime() - began > TRIES_LIMIT {
+            break;
+        }
         // First `kill`: `rm` of podman waits for the container to end after TERM. Whether they helped is seen by the look.
         let _ = client.ask(words(&[engine, "kill", &name])).await;
         let _ = client.ask(words(&[engine, "rm", "--force", &name])).await;
