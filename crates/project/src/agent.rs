@@ -248,6 +248,11 @@ fn check(agent: &Agent, project: &Around<'_>, problems: &mut Vec<Problem>) {
             }
         }
     }
+    if settings.paths.is_some() && settings.container.is_some() {
+        let message = "paths does not hold in a container, which sees the project and its image";
+        problems
+            .push(Problem::error(agent.place_of("paths"), message).hint("Take `paths` or `container` out."));
+    }
     if settings.limits.cpus.is_some() && settings.container.is_none() {
         let problem =
             Problem::warning(agent.place_of("limits"), "limits.cpus does nothing: there is no container");

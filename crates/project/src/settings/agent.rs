@@ -87,7 +87,7 @@ pub struct AgentSettings {
     /// Whether its runs may change what defines the fleet: `config.toml`, presets and the folders of agents. Default:
     /// `edits_project` of the project.
     pub edits_project: bool,
-    /// What a run may touch of the file system. Default: what its user and `isolation` let it.
+    /// What a run may touch of the file system; not in a container. Default: what its user and `isolation` let it.
     pub paths: Option<Paths>,
     /// The container that runs happen in. Default: none.
     pub container: Option<Container>,
