@@ -3,6 +3,7 @@
 use bell_api::exit;
 use bell_api::outcome::Outcome;
 use bell_control::known;
+use bell_project::capacity::Capacity;
 use bell_project::effective::{self, Row};
 use bell_project::load::Loaded;
 use bell_project::nearest::nearest;
@@ -43,7 +44,12 @@ fn show(say: &Say, start: &Start, args: &ShowConfigArgs) -> Result<u8, Refusal> 
         None => effective::project(&folder, &loaded, &variable),
         Some(name) => {
             let agent = loaded.agents.values().find(|agent| agent.name.as_str() == name);
-            effective::agent(&folder, agent.ok_or_else(|| no_agent(&loaded, name))?, &variable)
+            effective::agent(
+                &folder,
+                agent.ok_or_else(|| no_agent(&loaded, name))?,
+                Capacity::of_this_machine(),
+                &variable,
+            )
         }
     };
     let answer = Shown { outcome: Outcome::Listed, agent: args.agent.as_deref(), settings: &rows };

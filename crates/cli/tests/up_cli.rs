@@ -293,26 +293,6 @@ fn what_is_not_there_yet_is_refused_and_not_left_out() {
 }
 
 #[test]
-fn an_agent_in_a_container_is_run_by_its_engine() {
-    let place = project("echo never here", "container = { image = \"agents\" }");
-    let bin = place.path("bin");
-    fs::create_dir_all(&bin).unwrap();
-    let engine = "#!/bin/sh\n[ \"$1\" = run ] && echo \"engine ran: $*\"\nexit 0\n";
-    fs::write(bin.join("docker"), engine).unwrap();
-    fs::set_permissions(bin.join("docker"), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = place.command(&["up"]);
-    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-    let daemon = support::start(command);
-    run(&place);
-    let name = place.json(&["runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
-    let log = place.run(&["logs", &name]).expect(0).out;
-    assert!(log.contains("engine ran: run") && log.contains("agents"), "{log}");
-    assert!(!log.contains("never here"), "{log}");
-    daemon.signal(Signal::TERM);
-    daemon.end().expect(0);
-}
-
-#[test]
 fn an_agent_that_is_added_or_changed_while_the_daemon_runs_is_taken_up() {
     let place = project("echo old", "");
     let daemon = place.start(&["up"]);

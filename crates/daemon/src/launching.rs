@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bell_coord::work::running::Claim;
 use bell_project::agent::{Agent, Program};
+use bell_project::capacity::{self, Capacity};
 use bell_project::folder::ReadFault;
 use bell_project::load::CONFIG_BYTES_MAX;
 use bell_project::newcomers::PRESETS_FOLDER;
@@ -42,9 +43,26 @@ const PROMPT_FILE: &str = "prompt.md";
 const TRIGGER_FILE: &str = "trigger.json";
 const PARAMS_FILE: &str = "params.json";
 
-/// What the command of a container engine needs of the daemon's environment.
-const ENGINE_VARIABLES: &[&str] =
-    &["PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "TMPDIR"];
+/// What the command of a container engine needs of the daemon's environment: where its service and its files are.
+const ENGINE_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST",
+    "CONTAINERS_CONF",
+    "CONTAINERS_REGISTRIES_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "REGISTRY_AUTH_FILE",
+];
 
 /// Starts the run of a claim.
 pub(crate) async fn launch(
@@ -107,7 +125,7 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     }
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
-    launch.limits = limits(&agent.settings.limits);
+    launch.limits = limits(&capacity::limits(&agent.settings, Capacity::of_this_machine()));
     launch.user = run_user::user(agent, site.folder.path())?;
     let home = run_user::home(agent, site.folder.path(), launch.user.as_ref())?;
     settle(site, agent, &home, &mut launch)?;
@@ -329,6 +347,7 @@ fn environment(
 fn limits(wanted: &settings::Limits) -> Limits {
     Limits {
         cpu_seconds: wanted.cpu.map(|cpu| cpu.get().as_secs().max(1)),
+        cpu_hundredths: wanted.cpus.map(settings::Cpus::hundredths),
         cpu_weight: None,
         memory_bytes: wanted.memory.map(settings::Size::bytes),
         open_files: wanted.files,

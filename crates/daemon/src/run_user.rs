@@ -104,7 +104,10 @@ pub fn home(agent: &Agent, project: &Path, user: Option<&User>) -> Result<Home> 
         Some(HomeSetting::Own) => Ok(Home::Own),
         Some(HomeSetting::Inherit) => inherited().map_or(Ok(Home::Own), writable),
         Some(HomeSetting::At(path)) => writable(project.join(path)),
-        None if agent.settings.isolation == IsolationLevel::Strict => Ok(Home::Own),
+        // A container does not see the user's.
+        None if agent.settings.isolation == IsolationLevel::Strict || agent.settings.container.is_some() => {
+            Ok(Home::Own)
+        }
         None => {
             let home = inherited().filter(|home| writable_by(home, &user).is_ok());
             Ok(home.map_or(Home::Own, Home::Shared))

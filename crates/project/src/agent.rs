@@ -248,6 +248,16 @@ fn check(agent: &Agent, project: &Around<'_>, problems: &mut Vec<Problem>) {
             }
         }
     }
+    if settings.paths.is_some() && settings.container.is_some() {
+        let message = "paths does not hold in a container, which sees the project and its image";
+        problems
+            .push(Problem::error(agent.place_of("paths"), message).hint("Take `paths` or `container` out."));
+    }
+    if settings.limits.cpus.is_some() && settings.container.is_none() {
+        let problem =
+            Problem::warning(agent.place_of("limits"), "limits.cpus does nothing: there is no container");
+        problems.push(problem.hint("Add `container`, or limit CPU time with limits.cpu."));
+    }
     if settings.retry.attempts == 0 {
         let problem =
             Problem::error(agent.place_of("retry"), "attempts counts the first try too, so it can't be 0");

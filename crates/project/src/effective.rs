@@ -6,11 +6,13 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::agent::Agent;
+use crate::capacity::{self, Capacity};
 use crate::folder::Folder;
 use crate::load::Loaded;
 use crate::node::{Node, Value, camel};
 use crate::problem::Place;
 use crate::secret::SecretRef;
+use crate::settings::AgentSettings;
 
 /// A setting.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -66,9 +68,11 @@ pub fn project(folder: &Folder, loaded: &Loaded, variable: Variable<'_>) -> Vec<
     rows
 }
 
-/// The settings of an agent.
-pub fn agent(folder: &Folder, agent: &Agent, variable: Variable<'_>) -> Vec<Row> {
-    let mut rows = rows(&agent.settings, agent.tree());
+/// The settings of an agent on a machine.
+pub fn agent(folder: &Folder, agent: &Agent, machine: Capacity, variable: Variable<'_>) -> Vec<Row> {
+    let limits = capacity::limits(&agent.settings, machine);
+    let settings = AgentSettings { limits, ..agent.settings.clone() };
+    let mut rows = rows(&settings, agent.tree());
     for (name, secret) in &agent.settings.secrets.0 {
         let key = format!("secrets.{}", name.as_str());
         for row in rows.iter_mut().filter(|row| row.key == key) {

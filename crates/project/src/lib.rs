@@ -19,6 +19,7 @@
 //! | [`template`] | keys with blanks that a trigger fills in |
 //! | [`secret`] | secrets by name |
 //! | [`check`](mod@check) | what is wrong around a project: programs, users, secrets |
+//! | [`capacity`] | what runs in containers may use of a machine |
 //! | [`effective`] | every setting with where it comes from |
 //! | [`schema`] | the settings as JSON Schema and as a page |
 //! | [`samples`] | a project to begin with |
@@ -28,6 +29,7 @@
 //! | [`name`], [`nearest`](mod@nearest) | names, and which one was meant |
 
 pub mod agent;
+pub mod capacity;
 pub mod check;
 pub mod cron;
 pub mod discover;

@@ -112,6 +112,7 @@ fn kind(root: &Value, property: &Value) -> String {
     match reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next()) {
         Some("Length") => return "time".to_owned(),
         Some("Size") => return "size".to_owned(),
+        Some("Cpus") => return "number".to_owned(),
         Some("Zone") => return "time zone".to_owned(),
         Some("CronExpression") => return "cron expression".to_owned(),
         Some("StoreUrl") => return "URL".to_owned(),

@@ -2,6 +2,7 @@
 //! made from these structs.
 
 mod agent;
+mod cpus;
 mod home;
 mod length;
 mod limits;
@@ -13,6 +14,7 @@ mod webhook;
 mod zone;
 
 pub use agent::{AgentSettings, Catchup, IsolationLevel, OnBusy, OnStop, Overlap, Run};
+pub use cpus::Cpus;
 pub use home::HomeSetting;
 pub use length::{Length, MAX_LENGTH};
 pub use limits::{Container, Keep, Limits, Paths, Runtime, Worktree};

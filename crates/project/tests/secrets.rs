@@ -5,6 +5,7 @@
 #[expect(dead_code, reason = "each test uses a part of it")]
 mod support;
 
+use bell_project::capacity::Capacity;
 use bell_project::effective;
 use bell_project::secret::SecretRef;
 use support::Project;
@@ -79,8 +80,11 @@ fn a_shown_setting_says_only_whether_its_secret_is_set() {
     let (folder, loaded) = (project.open(), project.load());
     let variable = |name: &str| (name == "SET").then(|| CANARY.to_owned());
     let agent = loaded.agents.values().next().unwrap();
-    let rows = [effective::project(&folder, &loaded, &variable), effective::agent(&folder, agent, &variable)]
-        .concat();
+    let rows = [
+        effective::project(&folder, &loaded, &variable),
+        effective::agent(&folder, agent, Capacity::of_this_machine(), &variable),
+    ]
+    .concat();
     let text = serde_json::to_string(&rows).unwrap();
     assert!(!text.contains(CANARY), "{text}");
     let value = |key: &str| rows.iter().find(|row| row.key == key).unwrap().value.clone();

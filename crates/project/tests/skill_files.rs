@@ -281,3 +281,23 @@ fn filters_of_deliveries_take_one_value_or_several_in_either_word() {
     }]);
     assert_eq!(json, expected);
 }
+
+#[test]
+fn what_does_not_hold_in_a_container_or_outside_of_one_is_reported() {
+    for (lines, problem) in [
+        (
+            "paths: {read: [docs]}\ncontainer: {image: x}",
+            "agents/a/SKILL.md:5:8: error: paths does not hold in a container, which sees the project and its image",
+        ),
+        (
+            "limits: {cpus: 1.5}",
+            "agents/a/SKILL.md:5:9: warning: limits.cpus does nothing: there is no container",
+        ),
+        (
+            "limits: {cpus: none}\ncontainer: {image: x}",
+            "agents/a/SKILL.md:5:16: error: limits.cpus: \"none\" is not a number of processors",
+        ),
+    ] {
+        assert_eq!(about(lines), [problem]);
+    }
+}

@@ -3,14 +3,34 @@
 //! The engine's client is what the supervisor starts and watches. It passes TERM on by itself, but dies alone
 //! when it is killed, so the container has a name and is ended by it, and the engine is asked whether it is gone.
 
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use bell_store::clock::boottime;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::isolation::{Kind as FileKind, Step, View, Views, plan};
 use crate::launch::{Launch, Stdin};
+
+/// An engine that does not answer is given up after so long, and asked this often; longer is for an operator. It takes two
+/// where a monitor of podman was killed: the first only has podman notice that.
+pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(10);
+const TRIES: usize = 3;
+
+/// No try begins after so long: what can be ended without the engine is ended then.
+const TRIES_LIMIT: Duration = Duration::from_secs(20);
+
+/// What the monitor of podman 4.3 leaves where the client was started, which podman itself does not find.
+const OUT_OF_MEMORY: &str = "oom";
+
+/// What engines answer for a process that was ended for its CPU time, which `--ulimit cpu` limits: 128 and the signal.
+pub(crate) const OUT_OF_CPU_TIME: i32 = 128 + Signal::XCPU.as_raw();
 
 /// The container that an agent runs in.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,7 +50,7 @@ pub struct Container {
     pub views: Views,
 }
 
-/// A folder or file of this machine, seen in a container. Without a place here it is an empty folder.
+/// A folder or file of this machine, seen in a container.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mount {
     /// Here.
@@ -58,14 +78,16 @@ pub(crate) fn name(launch: &Launch) -> String {
 
 /// The engine's command that runs the agent. The environment goes by file: arguments can be seen by everybody.
 ///
-/// `cwd` is a folder inside.
+/// `cwd` is a folder inside; `covers` is where [`make_covers`] made what hides folders.
 pub(crate) fn run_argv(
     launch: &Launch,
     container: &Container,
     cwd: &Path,
     env_file: &Path,
+    covers: &Path,
 ) -> Result<Vec<String>> {
-    let mut argv = words(&[&container.engine, "run", "--rm", "--init"]);
+    // Without --rm: the supervisor asks how the container ended, and removes it. Without a log: the supervisor keeps it.
+    let mut argv = words(&[&container.engine, "run", "--init", "--log-driver", "none"]);
     if launch.stdin != Stdin::Null {
         argv.push("--interactive".into());
     }
@@ -86,12 +108,15 @@ pub(crate) fn run_argv(
     for mount in &container.mounts {
         option("--mount", mount.to_option()?);
     }
-    for mount in masks(container, FileKind::at) {
+    for mount in masks(&steps(container, FileKind::at), covers, &container.views) {
         option("--mount", mount.to_option()?);
     }
     let limits = &launch.limits;
     let limited = [
         ("--memory", limits.memory_bytes.map(|bytes| bytes.to_string())),
+        // Memory and swap together: engines allow as much swap again.
+        ("--memory-swap", limits.memory_bytes.map(|bytes| bytes.to_string())),
+        ("--cpus", limits.cpu_hundredths.map(|count| format!("{}.{:02}", count / 100, count % 100))),
         ("--pids-limit", limits.processes.map(|count| count.to_string())),
         ("--ulimit", limits.open_files.map(|count| format!("nofile={count}"))),
         ("--ulimit", limits.cpu_seconds.map(|seconds| format!("cpu={seconds}"))),
@@ -107,19 +132,57 @@ pub(crate) fn run_argv(
     Ok(argv)
 }
 
-/// Mounts over the other mounts, which give the run its views. Engines make the mounts of inner folders last.
-fn masks(container: &Container, kind: impl Fn(&Path) -> Option<FileKind>) -> Vec<Mount> {
+/// Makes the folders that cover what is hidden from the container: each is empty but for the places of what is restored in it.
+///
+/// A tmpfs would not do: podman fills it with what was there before, which is what is to be hidden.
+pub(crate) fn make_covers(container: &Container, covers: &Path) -> Result<()> {
+    let steps = steps(container, FileKind::at);
+    let made = steps.iter().try_for_each(|step| match step {
+        Step::Cover(path, FileKind::Folder) | Step::Restore(path, FileKind::Folder) => {
+            make_folders(covers, path)
+        }
+        Step::Restore(path, FileKind::File) => {
+            make_folders(covers, path.parent().unwrap_or(path))?;
+            File::create(cover_of(covers, path)).map(drop)
+        }
+        Step::Cover(_, FileKind::File) | Step::Seal(_) => Ok(()),
+    });
+    made.map_err(|error| Error::io(format!("make {}", covers.display()), error).of_machine())
+}
+
+/// Every user of a container passes through them, whatever the umask is.
+fn make_folders(covers: &Path, path: &Path) -> io::Result<()> {
+    let folder = cover_of(covers, path);
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    missing.into_iter().rev().try_for_each(|folder| {
+        DirBuilder::new().create(folder)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o755))
+    })
+}
+
+/// What covers a path.
+fn cover_of(covers: &Path, path: &Path) -> PathBuf {
+    covers.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The steps that give the run its views of what is mounted.
+fn steps(container: &Container, kind: impl Fn(&Path) -> Option<FileKind>) -> Vec<Step> {
     let is_mounted = |path: &Path| container.mounts.iter().any(|mount| path.starts_with(&mount.to));
     let views: Views = container.views.iter().filter(|(path, _)| is_mounted(path)).map(owned).collect();
+    plan(&views, kind)
+}
+
+/// Mounts over the other mounts, which give the run its views. Engines make the mounts of inner folders last.
+fn masks(steps: &[Step], covers: &Path, views: &Views) -> Vec<Mount> {
     let view = |path: &Path| match views.of(path) {
         View::ReadOnly => MountAccess::Read,
         View::Hidden | View::Open => MountAccess::Write,
     };
-    let mount = |from: PathBuf, to: PathBuf, access| Mount { from, to, access };
-    let masks = plan(&views, kind).into_iter().filter_map(|step| match step {
-        Step::Cover(path, FileKind::Folder) => Some(mount(PathBuf::new(), path, MountAccess::Write)),
+    let mount = |from: PathBuf, to: &Path, access| Mount { from, to: to.to_owned(), access };
+    let masks = steps.iter().filter_map(|step| match step {
+        Step::Cover(path, FileKind::Folder) => Some(mount(cover_of(covers, path), path, MountAccess::Read)),
         Step::Cover(path, FileKind::File) => Some(mount("/dev/null".into(), path, MountAccess::Read)),
-        Step::Restore(path, _) => Some(mount(path.clone(), path.clone(), view(&path))),
+        Step::Restore(path, _) => Some(mount(path.clone(), path, view(path))),
         Step::Seal(_) => None,
     });
     masks.collect()
@@ -129,15 +192,56 @@ fn owned((path, view): (&Path, View)) -> (PathBuf, View) {
     (path.to_owned(), view)
 }
 
-/// Ends the container at once.
-pub(crate) fn kill_argv(launch: &Launch, container: &Container) -> Vec<String> {
-    words(&[&container.engine, "kill", &name(launch)])
+/// What runs commands of an engine.
+pub(crate) trait Client {
+    /// Runs a command to its end, and answers with what it prints.
+    fn ask(&mut self, argv: Vec<String>) -> impl Future<Output = std::result::Result<String, String>> + Send;
 }
 
-/// Prints the container's id as long as it runs.
-pub(crate) fn look_argv(launch: &Launch, container: &Container) -> Vec<String> {
+/// Ends the container, removes it and asks the engine whether it is gone.
+///
+/// # Errors
+/// If that could not be confirmed.
+pub(crate) async fn end(
+    launch: &Launch,
+    container: &Container,
+    client: &mut impl Client,
+) -> std::result::Result<(), String> {
+    let (engine, name) = (container.engine.as_str(), name(launch));
     let label = format!("label=bell.nonce={}", launch.nonce);
-    words(&[&container.engine, "ps", "--quiet", "--no-trunc", "--filter", &label])
+    let (began, mut last) = (boottime(), String::new());
+    for _ in 0..TRIES {
+        if boottime() - began > TRIES_LIMIT {
+            break;
+        }
+        // First `kill`: `rm` of podman waits for the container to end after TERM. Whether they helped is seen by the look.
+        let _ = client.ask(words(&[engine, "kill", &name])).await;
+        let _ = client.ask(words(&[engine, "rm", "--force", &name])).await;
+        match client.ask(words(&[engine, "ps", "--all", "--quiet", "--no-trunc", "--filter", &label])).await {
+            Ok(ids) if ids.trim().is_empty() => return Ok(()),
+            Ok(_) => "the engine still lists it".clone_into(&mut last),
+            Err(error) => last = error,
+        }
+    }
+    Err(format!("could not confirm that {name} is gone: {last}"))
+}
+
+/// Whether the kernel ended a process of the container for want of memory. To be asked before the container is removed.
+pub(crate) async fn ran_out_of_memory(
+    launch: &Launch,
+    container: &Container,
+    client: &mut impl Client,
+) -> bool {
+    let inspect = ["container", "inspect", "--format", "{{.State.OOMKilled}}", &name(launch)];
+    let answer = client.ask(words(&[&[container.engine.as_str()], &inspect[..]].concat())).await;
+    answer.is_ok_and(|answer| answer.trim() == "true") || launch.run_dir.join(OUT_OF_MEMORY).exists()
+}
+
+/// The failure that there is no engine.
+pub(crate) fn no_engine(container: &Container) -> Error {
+    let engine = &container.engine;
+    let error = Error::new(Kind::NotFound, format!("run it in a container: there is no {engine} in PATH"));
+    error.hint(format!("Install {engine}, or take `container` out."))
 }
 
 /// The content of the environment file: one name and value per line, as the engines read it.
@@ -161,9 +265,6 @@ impl Mount {
             let error =
                 Error::new(Kind::Invalid, format!("mount {from}: its name has a comma or quote in it"));
             return Err(error.hint("Use a path without commas and quotes."));
-        }
-        if self.from.as_os_str().is_empty() {
-            return Ok(format!("type=tmpfs,target={to}"));
         }
         let access = match self.access {
             MountAccess::Read => ",readonly",
@@ -197,7 +298,7 @@ mod tests {
     }
 
     fn argv_of(launch: &Launch, container: &Container) -> Result<Vec<String>> {
-        run_argv(launch, container, &launch.cwd, Path::new("/e"))
+        run_argv(launch, container, &launch.cwd, Path::new("/e"), Path::new("/c"))
     }
 
     #[test]
@@ -238,12 +339,13 @@ mod tests {
             ("/home", View::Hidden),
         ];
         container.views = views.into_iter().map(|(path, view)| (path.into(), view)).collect();
-        let masks = masks(&container, |_| Some(FileKind::Folder));
+        let steps = steps(&container, |_| Some(FileKind::Folder));
+        let masks = masks(&steps, Path::new("/c"), &container.views);
         let options: Vec<String> = masks.iter().map(|mask| mask.to_option().unwrap()).collect();
         assert_eq!(
             options,
             [
-                "type=tmpfs,target=/p/.bell",
+                "type=bind,source=/c/p/.bell,target=/p/.bell,readonly",
                 "type=bind,source=/p/.bell/runs/r/agent,target=/p/.bell/runs/r/agent",
                 "type=bind,source=/p/agents,target=/p/agents,readonly",
             ]
@@ -251,16 +353,51 @@ mod tests {
     }
 
     #[test]
+    fn what_covers_a_folder_has_nothing_in_it_but_the_places_of_what_is_restored() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, covers) = (folder.path().join("p"), folder.path().join("covers"));
+        fs::create_dir_all(project.join(".bell/runs/r/agent")).unwrap();
+        for file in [".bell/api-key", ".bell/bell"] {
+            fs::write(project.join(file), "x").unwrap();
+        }
+        let mut container = container();
+        let (from, to) = (project.clone(), project.clone());
+        container.mounts.push(Mount { from, to, access: MountAccess::Write });
+        for (path, view) in
+            [(".bell", View::Hidden), (".bell/runs/r/agent", View::Open), (".bell/bell", View::ReadOnly)]
+        {
+            container.views.set(project.join(path), view);
+        }
+        make_covers(&container, &covers).unwrap();
+        let cover = cover_of(&covers, &project.join(".bell"));
+        let mut names: Vec<_> =
+            fs::read_dir(&cover).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["bell", "runs"]);
+        assert!(cover.join("runs/r/agent").is_dir());
+        assert_eq!(fs::read(cover.join("bell")).unwrap(), b"");
+        assert_eq!(fs::metadata(cover.join("runs")).unwrap().permissions().mode() & 0o777, 0o755);
+    }
+
+    #[test]
     fn limits_user_and_mounts_are_the_engines_to_hold() {
         let mut launch = launch();
         launch.limits.memory_bytes = Some(1000);
         launch.limits.processes = Some(7);
+        launch.limits.cpu_hundredths = Some(150);
         launch.user = Some(crate::user::User::find("0:0").unwrap());
         let mut container = container();
         let (from, to) = ("/a".into(), "/b".into());
         container.mounts.push(Mount { from, to, access: MountAccess::Read });
         let line = argv_of(&launch, &container).unwrap().join(" ");
-        for part in ["--memory 1000", "--pids-limit 7", "--user 0:0", "source=/a,target=/b,readonly"] {
+        for part in [
+            "--memory 1000",
+            "--memory-swap 1000",
+            "--cpus 1.50",
+            "--pids-limit 7",
+            "--user 0:0",
+            "source=/a,target=/b,readonly",
+        ] {
             assert!(line.contains(part), "{part} in {line}");
         }
     }

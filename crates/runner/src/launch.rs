@@ -95,6 +95,9 @@ impl std::fmt::Debug for AgentFile {
 pub struct Limits {
     /// Processor time of the whole run.
     pub cpu_seconds: Option<u64>,
+    /// Processors that a container may use at one time, in hundredths of one.
+    #[serde(default)]
+    pub cpu_hundredths: Option<u32>,
     /// Its share of the processors beside others: 1 to 10,000, 100 is usual.
     pub cpu_weight: Option<u32>,
     /// Memory of the whole run.
@@ -115,6 +118,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             cpu_seconds: None,
+            cpu_hundredths: None,
             cpu_weight: None,
             memory_bytes: None,
             open_files: None,

@@ -24,6 +24,8 @@ pub(crate) const OUTPUT: &str = "output.log";
 pub(crate) const EXIT: &str = "exit.json";
 /// The environment of a container, as its engine reads it.
 pub(crate) const ENGINE_ENV: &str = "container.env";
+/// What covers folders that are hidden from a container.
+pub(crate) const COVERS: &str = "covers";
 /// The git worktree of the run.
 pub(crate) const WORKTREE: &str = "worktree";
 

@@ -30,7 +30,7 @@ use crate::hooks::Hooks;
 use crate::launch::Launch;
 use crate::logs::Writer;
 use crate::process;
-use crate::run_dir::RunDir;
+use crate::run_dir::{COVERS, RunDir};
 use crate::state::State;
 use crate::worktree;
 
@@ -177,6 +177,9 @@ async fn follow<H: Hooks>(mut course: Course<'_, H>, mut pump: Pump<'_>) -> Outc
 async fn tidy_up(children: &mut Children, dir: &RunDir, launch: &Launch, group: Option<Group>) {
     // Once more, for what was written for the engine of a container. What can't be forgotten only its owner can read.
     let _ = dir.forget_environment(launch);
+    if launch.container.is_some() {
+        let _ = std::fs::remove_dir_all(dir.path(COVERS));
+    }
     if let Some(group) = group {
         group.remove();
     }

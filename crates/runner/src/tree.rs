@@ -31,6 +31,13 @@ pub(crate) fn terminate_below(root: i32) {
     signal_below(root, Signal::CONT);
 }
 
+/// Sends a signal to one process, if it is below `root`.
+pub(crate) fn signal_one_below(root: i32, pid: i32, signal: Signal) {
+    for process in below(root).into_iter().filter(|process| process.identity.pid == pid) {
+        process.identity.signal(signal);
+    }
+}
+
 /// Ends each process below `root`.
 ///
 /// All are stopped first, in as many sweeps as there are new ones to find: a stopped process can't

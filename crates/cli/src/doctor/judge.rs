@@ -83,10 +83,11 @@ fn secrets(seen: &Machine) -> Finding {
 }
 
 fn cgroups(loaded: &Loaded, seen: &Machine) -> Finding {
-    let wants = loaded
-        .agents
-        .values()
-        .any(|agent| agent.settings.limits.memory.is_some() || agent.settings.limits.processes.is_some());
+    // An engine holds the limits of its containers by itself.
+    let own = loaded.agents.values().filter(|agent| agent.settings.container.is_none());
+    let wants = own
+        .map(|agent| &agent.settings.limits)
+        .any(|limits| limits.memory.is_some() || limits.processes.is_some());
     let without =
         "runs have no control group; their supervisors watch limits and end processes by themselves";
     let level = if wants { Level::Warning } else { Level::Note };

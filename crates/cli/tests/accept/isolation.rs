@@ -1,5 +1,5 @@
 //! What a run can read and change that it should not (S13): an agent tries, on a real fleet, as root, as a plain user with
-//! user namespaces, and as one with landlock alone.
+//! user namespaces, as one with landlock alone, and in a container.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -10,6 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::fleet::WAIT;
+use crate::podman::{IMAGE, Podman};
 use crate::support::{Place, Ran, Running, eventually, finish, start};
 
 const CANARY: &str = "hunter2-canary-4712";
@@ -77,6 +78,8 @@ struct Fleet {
     home: tempfile::TempDir,
     /// Sockets that stand for those of other programs.
     _doors: [Door; 2],
+    /// The engine of the containers that `probe` runs in, if it does.
+    podman: Option<Podman>,
 }
 
 /// A socket in a folder of its own. Both go when it is dropped.
@@ -153,7 +156,7 @@ impl Fleet {
             give_all(place.folder.path());
             give_all(home.path());
         }
-        Self { place, user, bell, home, _doors: doors }
+        Self { place, user, bell, home, _doors: doors, podman: None }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -184,7 +187,18 @@ impl Fleet {
             None => drop(command.env_remove(name)),
         });
         command.env("HOME", self.home.path());
+        if let Some(podman) = &self.podman {
+            command.envs(podman.variables());
+        }
         command
+    }
+
+    /// Has `probe` run in a container.
+    fn in_container(mut self, settings: &str) -> Self {
+        let container = format!("{settings}[container]\nruntime = \"podman\"\nimage = \"{IMAGE}\"\n");
+        self.place.write("agents/probe/config.toml", &container);
+        self.podman = Some(Podman::start());
+        self
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
@@ -283,6 +297,50 @@ fn a_strict_run_reaches_only_what_is_named() {
         let forbidden: &[&[_]] = &[FORBIDDEN, FORBIDDEN_BY_STRICT];
         check(user, "isolation = \"strict\"\n", forbidden, means);
     }
+}
+
+/// What must fail in a container. Its first process is the engine's and no supervisor.
+fn forbidden_in_container() -> Vec<(&'static str, &'static str)> {
+    let others = FORBIDDEN.iter().filter(|(name, _)| *name != "end its supervisor");
+    let own = [
+        ("make a file in the state folder", "echo x > $P/.bell/new"),
+        (
+            "see that there is more in the state folder",
+            "test -e $P/.bell/api-key || test -e $P/.bell/secrets",
+        ),
+        ("see files of the machine", "ls $ELSEWHERE"),
+        ("take off what hides the state folder", "umount $P/.bell"),
+    ];
+    others.chain(FORBIDDEN_BY_MOUNTS).copied().chain(own).collect()
+}
+
+/// What must work in a container, whose image has few programs.
+fn needed_in_container() -> Vec<(&'static str, &'static str)> {
+    let of_system = ["use programs of the system", "resolve a name"];
+    let others = NEEDED.iter().filter(|(name, _)| !of_system.contains(name));
+    others.copied().chain([("use programs of the image", "date && ls /bin")]).collect()
+}
+
+#[test]
+fn a_run_in_a_container_reads_and_changes_nothing_that_is_not_its_own() {
+    for settings in ["", "user = \"nobody\"\n"] {
+        let (forbidden, needed) = (forbidden_in_container(), needed_in_container());
+        let fleet = Fleet::of(As::Root, &[&forbidden[..], &needed].concat(), "").in_container(settings);
+        fs::set_permissions(fleet.place.path("work"), fs::Permissions::from_mode(0o777)).unwrap();
+        let (told, isolation) = fleet.told();
+        assert_eq!(told, [all("can not", &forbidden), all("can", &needed)].concat(), "{settings}");
+        assert_eq!(isolation, "its container");
+    }
+}
+
+#[test]
+fn control_in_a_container_without_isolation_a_run_does_what_is_forbidden() {
+    let attempts =
+        [FORBIDDEN[0], FORBIDDEN[1], FORBIDDEN[2], FORBIDDEN[3], FORBIDDEN[6], FORBIDDEN[11], FORBIDDEN[12]];
+    let fleet = Fleet::of(As::Root, &attempts, "isolation = \"none\"\n").in_container("");
+    let (told, isolation) = fleet.told();
+    assert_eq!(told, all("can", &attempts));
+    assert_eq!(isolation, "nothing: it is not isolated");
 }
 
 #[test]

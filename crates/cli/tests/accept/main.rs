@@ -11,6 +11,7 @@
 //! | `lock_waits` | S14: jobs that wait for the locks their agent declares |
 //! | `trouble` | S15: trouble of the machine that passes |
 //! | `logs` | G5: what runs printed |
+//! | `container` | S17: runs in containers of a real engine |
 //! | `isolation` | S13: what a run can't read or change |
 //! | `by_sudo` | S13: agents of another user, by sudo |
 //! | `hostile` | what wrong input and wrong agents get |
@@ -19,6 +20,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod by_sudo;
+mod container;
 mod cron;
 #[expect(dead_code, reason = "other tests use the rest of it")]
 #[path = "../support/fleet.rs"]
@@ -29,6 +31,8 @@ mod isolation;
 mod lock_waits;
 mod logs;
 mod newcomers;
+#[path = "../support/podman.rs"]
+mod podman;
 mod project;
 mod runs;
 #[path = "../support/mod.rs"]

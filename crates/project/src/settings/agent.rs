@@ -47,8 +47,8 @@ pub struct AgentSettings {
     /// project.
     pub user: Option<String>,
     /// The home of its runs: `inherit` (that of the user), `own` (one of the agent's own, kept between runs) or the path
-    /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation
-    /// and where the user's can't be written, otherwise `inherit`.
+    /// of a folder that its user can write, with a slash in it, relative to the project. Default: `own` under strict isolation,
+    /// in a container and where the user's can't be written, otherwise `inherit`.
     pub home: Option<HomeSetting>,
     /// Variables of the daemon's environment that it gets too.
     pub env: Vec<VariableName>,
@@ -88,7 +88,7 @@ pub struct AgentSettings {
     /// Whether its runs may change what defines the fleet: `config.toml`, presets and the folders of agents. Default:
     /// `edits_project` of the project.
     pub edits_project: bool,
-    /// What a run may touch of the file system. Default: what its user and `isolation` let it.
+    /// What a run may touch of the file system; not in a container. Default: what its user and `isolation` let it.
     pub paths: Option<Paths>,
     /// The container that runs happen in. Default: none.
     pub container: Option<Container>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Length, Size};
+use super::{Cpus, Length, Size};
 
 /// What one run may use. Whoever needs more is stopped, and only that run suffers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,11 +13,13 @@ use super::{Length, Size};
 pub struct Limits {
     /// CPU time of the whole run. Default: no limit.
     pub cpu: Option<Length>,
-    /// Memory of the whole run. Default: no limit.
+    /// Processors that a run in a container may use at one time, such as 1.5. Default: half of the machine's, at least one.
+    pub cpus: Option<Cpus>,
+    /// Memory of the whole run. Default: no limit; in a container half of the machine's.
     pub memory: Option<Size>,
     /// Files that each of its processes may have open. Default: as the daemon.
     pub files: Option<u64>,
-    /// Processes at one time. Default: no limit.
+    /// Processes at one time; in a container threads count too. Default: no limit; in a container 4,096.
     pub processes: Option<u64>,
     /// Output that is kept; the rest is read and dropped.
     pub output: Size,
@@ -25,7 +27,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { cpu: None, memory: None, files: None, processes: None, output: Size::from_bytes(64 << 20) }
+        Self {
+            cpu: None,
+            cpus: None,
+            memory: None,
+            files: None,
+            processes: None,
+            output: Size::from_bytes(64 << 20),
+        }
     }
 }
 

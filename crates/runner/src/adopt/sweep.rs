@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cgroup::Group;
 use crate::command::quiet;
-use crate::container;
+use crate::container::{self, Client, Container, ENGINE_LIMIT};
 use crate::delegate::Remains;
 use crate::launch::Launch;
 use crate::process::{Identity, Stat, all};
@@ -26,16 +26,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// After KILL only a process that hangs in the kernel is still there.
 const TRIES: usize = 250;
 
-const ENGINE_LIMIT: Duration = Duration::from_secs(10);
-
 /// Ends it all. Says what could not be confirmed to be gone.
 pub(super) async fn everything(launch: &Launch, state: Option<&State>) -> Option<String> {
+    // Before its processes: an engine that finds its monitor of the container dead does not know whether that runs.
+    let container = end_container(launch).await;
     let group = state.and_then(|state| state.cgroup.clone()).map(Group::left_at);
     let processes = end_processes(launch, state, group.as_ref()).await;
     if let Some(group) = group {
         group.remove();
     }
-    let container = end_container(launch).await;
     processes.or(container)
 }
 
@@ -102,18 +101,25 @@ fn remains(nonce: &str, agent: Option<Identity>, group: Option<&Group>) -> Vec<S
 
 async fn end_container(launch: &Launch) -> Option<String> {
     let container = launch.container.as_ref()?;
-    let ask = async |argv: Vec<String>| {
-        let (program, arguments) = argv.split_first()?;
+    container::end(launch, container, &mut DirectClient(container)).await.err()
+}
+
+/// Runs commands of an engine as children of this process.
+struct DirectClient<'a>(&'a Container);
+
+impl Client for DirectClient<'_> {
+    async fn ask(&mut self, argv: Vec<String>) -> Result<String, String> {
+        let (program, arguments) = argv.split_first().ok_or("nothing was asked")?;
         let mut command = quiet(program);
-        command.args(arguments).envs(container.engine_env.iter());
+        command.args(arguments).envs(self.0.engine_env.iter());
         let mut command = tokio::process::Command::from(command);
         let answer = command.stdout(std::process::Stdio::piped()).kill_on_drop(true).output();
-        let answer = timeout(ENGINE_LIMIT, answer).await.ok()?.ok()?;
-        answer.status.success().then_some(answer.stdout)
-    };
-    ask(container::kill_argv(launch, container)).await;
-    match ask(container::look_argv(launch, container)).await {
-        Some(ids) if ids.trim_ascii().is_empty() => None,
-        _ => Some(format!("could not confirm that {} is gone", container::name(launch))),
+        let answer = timeout(ENGINE_LIMIT, answer).await.map_err(|_| "no answer in time")?;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.status.success() {
+            Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+        } else {
+            Err(format!("{program} ended with {}", answer.status))
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::container;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launch, Limits, Privileges, Stdin};
 use crate::process::Stat;
-use crate::run_dir::{ENGINE_ENV, RunDir, WORKTREE};
+use crate::run_dir::{COVERS, ENGINE_ENV, RunDir, WORKTREE};
 use crate::stage::{Input, Stage};
 use crate::state::State;
 use crate::tool::{self, Main, Ready};
@@ -65,7 +65,11 @@ pub(super) async fn begin(
     }
     let stage = stage(dir, launch)?;
     state.started_ms = Some(now_ms());
-    let started = ready.start(stage).await.inspect_err(|_| state.started_ms = None)?;
+    let started = ready.start(stage).await.inspect_err(|_| state.started_ms = None);
+    let started = started.map_err(|error| match &launch.container {
+        Some(wanted) if error.kind() == Kind::NotFound => container::no_engine(wanted),
+        _ => error,
+    })?;
     // It has not been waited for, so even one that is over already is still listed; but a delegate waits for its own.
     let agent = Stat::of(started.main.program()).map(|stat| stat.identity).or_else(|| started.main.root());
     state.agent = Some(agent.ok_or_else(|| Error::new(Kind::Unavailable, "find the agent's process"))?);
@@ -95,13 +99,17 @@ fn stage(dir: &RunDir, launch: &Launch) -> Result<Stage> {
     let Some(wanted) = &launch.container else { return Ok(stage) };
     // The client is ours: what holds for the agent holds inside, by the engine's hand.
     dir.write_private(ENGINE_ENV, container::env_file(&stage.env)?.as_bytes())?;
+    let covers = dir.path(COVERS);
+    container::make_covers(wanted, &covers)?;
     Ok(Stage {
-        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV))?,
-        cwd: launch.agent_dir(),
+        argv: container::run_argv(launch, wanted, &stage.cwd, &dir.path(ENGINE_ENV), &covers)?,
+        // Engines may leave files where they were started.
+        cwd: launch.run_dir.clone(),
         env: marked(wanted.engine_env.clone(), launch),
         limits: Limits::default(),
         user: None,
-        privileges: Privileges::None,
+        // Podman has no service that makes the container: its client does.
+        privileges: Privileges::Keep,
         landlock: None,
         isolation: None,
         shared: Vec::new(),

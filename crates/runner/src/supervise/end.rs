@@ -10,7 +10,7 @@ use super::orders::{Order, Orders};
 use super::{HOOK_LIMIT, marked, watch};
 use crate::cgroup::Group;
 use crate::children::{Children, Ended};
-use crate::container::{self, Container};
+use crate::container::{self, Client, Container, ENGINE_LIMIT};
 use crate::delegate::{self, Remains};
 use crate::exit::{Reason, Resource};
 use crate::handle::How;
@@ -31,9 +31,8 @@ const DEADLINE_EVERY: Duration = Duration::from_millis(100);
 pub(crate) const KILL_AGAIN: Duration = Duration::from_millis(20);
 pub(crate) const KILL_AGAIN_MOST: Duration = Duration::from_secs(1);
 
-/// An engine that does not answer is asked again, this often; longer is for an operator.
-const ENGINE_LIMIT: Duration = Duration::from_secs(10);
-const ENGINE_TRIES: usize = 3;
+/// What an engine still does for a container that is gone, such as giving back its network, gets this long.
+const ENGINE_GRACE: Duration = Duration::from_secs(5);
 
 /// A delegate that works has ended its processes by then. Of one that was stopped or killed, another does the work; both
 /// together take less than the second that a lease that was lost leaves.
@@ -114,12 +113,16 @@ impl<H: Hooks> Course<'_, H> {
         let grace = Duration::from_millis(self.launch.grace_ms);
         let mut outcome = match cause {
             Cause::Ended(delegate::Outcome { ended, left_behind }) => {
-                let is_left = !self.children.is_empty();
+                // Nothing outlives the main process of a container. What is left is the engine's.
+                let is_left = self.launch.container.is_none() && !self.children.is_empty();
                 if is_left {
                     self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
                 }
-                let left_behind = left_behind || is_left;
-                Outcome { left_behind, ..Outcome::of(by_itself(self.launch, self.group, ended)) }
+                let reason = match over_limit(self.children, self.launch, self.group, ended).await {
+                    Some(what) => Reason::Limit { what },
+                    None => by_itself(ended),
+                };
+                Outcome { left_behind: left_behind || is_left, ..Outcome::of(reason) }
             }
             Cause::Other(reason, how) => {
                 let limit = time_left(boottime() + HOOK_LIMIT, self.hooks.deadline(), boottime());
@@ -135,16 +138,24 @@ impl<H: Hooks> Course<'_, H> {
             delegate.order(delegate::Order::Kill);
             let _ = timeout(DELEGATE_LIMIT, self.children.none_left()).await;
         }
+        if self.launch.container.is_some() {
+            // Without its client no engine starts a container that it was about to start.
+            tree::signal_one_below(this(), self.main.program(), Signal::KILL);
+        }
         outcome.unconfirmed = kill_until_empty(self.children, self.launch, self.group).await;
         outcome.ended = Some(self.main.end(self.children).await.ended);
         outcome
     }
 
     /// Sends TERM to every process of the run and waits for their end: until the grace is over, the run's deadline has
-    /// come, or a second order says that it is urgent.
+    /// come, or a second order says that it is urgent. In a container TERM goes to the main process, by the engine's client.
     async fn terminate(&mut self, grace: Duration) {
         match self.main.delegate() {
             Some(delegate) => delegate.order(delegate::Order::Term),
+            None if self.launch.container.is_some() => {
+                tree::signal_one_below(this(), self.main.program(), Signal::TERM);
+                tree::signal_one_below(this(), self.main.program(), Signal::CONT);
+            }
             None => tree::terminate_below(this()),
         }
         let until = boottime() + grace;
@@ -170,15 +181,38 @@ fn time_left(until: Duration, deadline: Option<Duration>, now: Duration) -> Dura
     deadline.map_or(until, |deadline| deadline.min(until)).saturating_sub(now)
 }
 
-fn by_itself(launch: &Launch, group: Option<&Group>, ended: Ended) -> Reason {
+const fn by_itself(ended: Ended) -> Reason {
     match ended {
         Ended::Code(0) => Reason::Completed,
-        _ if group.is_some_and(Group::ran_out_of_memory) => Reason::Limit { what: Resource::Memory },
         Ended::Code(code) => Reason::Failed { code },
-        Ended::Signal(signal) if signal == Signal::XCPU.as_raw() && launch.limits.cpu_seconds.is_some() => {
-            Reason::Limit { what: Resource::Cpu }
-        }
         Ended::Signal(signal) => Reason::Signalled { signal },
+    }
+}
+
+/// The limit for which the kernel ended a process of a run that did not complete.
+async fn over_limit(
+    children: &mut Children,
+    launch: &Launch,
+    group: Option<&Group>,
+    ended: Ended,
+) -> Option<Resource> {
+    let is_of_cpu = match ended {
+        Ended::Code(0) => return None,
+        Ended::Code(code) => launch.container.is_some() && code == container::OUT_OF_CPU_TIME,
+        Ended::Signal(signal) => signal == Signal::XCPU.as_raw(),
+    };
+    let is_of_memory = match &launch.container {
+        None => group.is_some_and(Group::ran_out_of_memory),
+        Some(_) if launch.limits.memory_bytes.is_none() => false,
+        Some(container) => {
+            let client = &mut SupervisedClient { children, launch, container };
+            container::ran_out_of_memory(launch, container, client).await
+        }
+    };
+    match () {
+        () if is_of_memory => Some(Resource::Memory),
+        () if is_of_cpu && launch.limits.cpu_seconds.is_some() => Some(Resource::Cpu),
+        () => None,
     }
 }
 
@@ -209,46 +243,45 @@ pub(super) async fn kill_until_empty(
     unconfirmed
 }
 
-/// Ends the container and asks the engine whether it is gone.
+/// Ends the container. What the engine started below this process is left to end by itself: podman's monitor is there, and
+/// keeps the engine's records.
 async fn end_container(
     children: &mut Children,
     launch: &Launch,
     container: &Container,
 ) -> Result<(), String> {
-    let mut last = String::new();
-    for _ in 0..ENGINE_TRIES {
-        match engine(children, launch, container, container::look_argv(launch, container)).await {
-            Ok(ids) if ids.trim().is_empty() => return Ok(()),
-            Ok(_) => "the container still runs".clone_into(&mut last),
-            Err(error) => last = error,
-        }
-        // Whether it helped is seen by the next look.
-        let _ = engine(children, launch, container, container::kill_argv(launch, container)).await;
-    }
-    Err(format!("could not confirm that {} is gone: {last}", container::name(launch)))
+    container::end(launch, container, &mut SupervisedClient { children, launch, container }).await?;
+    let _ = timeout(ENGINE_GRACE, children.none_left()).await;
+    Ok(())
 }
 
-async fn engine(
-    children: &mut Children,
-    launch: &Launch,
-    container: &Container,
-    argv: Vec<String>,
-) -> Result<String, String> {
-    let stage = Stage {
-        supervisor: std::process::id(),
-        argv,
-        cwd: "/".into(),
-        env: marked(container.engine_env.clone(), launch),
-        stdin: Input::Null,
-        limits: Limits::default(),
-        user: None,
-        privileges: Privileges::None,
-        landlock: None,
-        isolation: None,
-        shared: Vec::new(),
-    };
-    let answer = tool::run(children, stage, ENGINE_LIMIT).await;
-    answer.and_then(|answer| answer.checked("ask the container engine")).map_err(|error| error.to_string())
+/// Runs commands of an engine as tools of this supervisor.
+struct SupervisedClient<'a> {
+    children: &'a mut Children,
+    launch: &'a Launch,
+    container: &'a Container,
+}
+
+impl Client for SupervisedClient<'_> {
+    async fn ask(&mut self, argv: Vec<String>) -> Result<String, String> {
+        let stage = Stage {
+            supervisor: std::process::id(),
+            argv,
+            cwd: "/".into(),
+            env: marked(self.container.engine_env.clone(), self.launch),
+            stdin: Input::Null,
+            limits: Limits::default(),
+            user: None,
+            privileges: Privileges::Keep,
+            landlock: None,
+            isolation: None,
+            shared: Vec::new(),
+        };
+        let answer = tool::run(self.children, stage, ENGINE_LIMIT).await;
+        answer
+            .and_then(|answer| answer.checked("ask the container engine"))
+            .map_err(|error| error.to_string())
+    }
 }
 
 fn this() -> i32 {

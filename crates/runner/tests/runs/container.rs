@@ -1,7 +1,7 @@
 //! Runs in containers: the same supervision, by way of an engine's command.
 //!
-//! The engine here is a script that asks this test to start and end processes, so that a «container» is not below the
-//! supervisor, as with a real engine.
+//! The engine here is a script that asks this test to start and end processes, so that a container is not below the
+//! supervisor, as with docker. Runs with a real podman, whose containers are, are among the tests of the command `bell`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 use crate::support::{Run, is_alive, kill, within};
 
-/// `run` leaves the arguments behind the image for the engine and waits like a client; `kill` and `ps` ask it.
+/// `run` leaves the arguments behind the image for the engine and waits like a client; `kill`, `rm` and `ps` ask it.
 const CLIENT: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case $1 in
@@ -31,7 +31,8 @@ case $1 in
     for word; do printf '%s\n' "$word"; done > "$here/want.new"; mv "$here/want.new" "$here/want"
     while [ ! -e "$here/code" ]; do sleep 0.02; done; exit "$(cat "$here/code")" ;;
   kill) [ -e "$here/deaf" ] && exit 1; touch "$here/end"; while [ ! -e "$here/code" ]; do sleep 0.02; done ;;
-  ps) [ -e "$here/deaf" ] && exit 1; [ -e "$here/code" ] || [ ! -e "$here/want" ] || echo 0123abcd ;;
+  rm) [ -e "$here/deaf" ] && exit 1; touch "$here/removed" ;;
+  ps) [ -e "$here/deaf" ] && exit 1; [ -e "$here/removed" ] || [ ! -e "$here/want" ] || echo 0123abcd ;;
 esac
 "#;
 
