@@ -15,7 +15,7 @@ use bell_e2e::Redis;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::fleet::lives as is_alive;
-use crate::support::{Place, Running, eventually};
+use crate::support::{Place, Running, eventually, eventually_or_show};
 
 /// Runs at once that the fleet allows, all of them on the node that is cut off.
 const SCALE: usize = 2;
@@ -80,6 +80,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, cut: &AtomicBool) {
 }
 
 /// When a run first and last said that it lives, in seconds since the machine started.
+#[derive(Debug)]
 struct Life {
     job: String,
     first: f64,
@@ -119,7 +120,16 @@ fn cut_off(redis: &Redis, name: &str, grace: &str, delay: Duration) -> (Vec<f64>
     // Anywhere between two heartbeats.
     thread::sleep(delay);
     way.cut();
-    eventually("the jobs run on the other node", || lives(&node).len() == 2 * SCALE);
+    let both = || lives(&node).len() == 2 * SCALE;
+    eventually_or_show("the jobs run on the other node", both, || {
+        let of_job = |job: &String| other.run(&["why", job]).out;
+        format!(
+            "{:?}\n{}\n{}",
+            lives(&node),
+            other.run(&["runs"]).out,
+            jobs.iter().map(of_job).collect::<String>()
+        )
+    });
     // A run that goes on beside its successor would show now.
     thread::sleep(Duration::from_secs(1));
     let seen = lives(&node);

@@ -228,11 +228,16 @@ fn code(status: ExitStatus) -> i32 {
 
 /// Waits for something that must come to be.
 pub(crate) fn eventually(what: &str, is_so: impl FnMut() -> bool) {
-    let mut is_so = is_so;
+    eventually_or_show(what, is_so, String::new);
+}
+
+/// As above. `show` says how things are if it does not.
+pub(crate) fn eventually_or_show(what: &str, mut is_so: impl FnMut() -> bool, show: impl FnOnce() -> String) {
     let began = bell_store::clock::boottime();
     while !is_so() {
-        let waited = bell_store::clock::boottime() - began;
-        assert!(waited < PATIENCE, "gave up waiting until {what}");
+        if bell_store::clock::boottime() - began >= PATIENCE {
+            panic!("gave up waiting until {what}\n{}", show());
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
