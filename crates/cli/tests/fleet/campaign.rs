@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bell_core::work::row::What;
+
 use crate::fleet::kill;
 use crate::ledger::Ledger;
 use crate::support::{Place, eventually};
@@ -55,9 +57,12 @@ pub(crate) fn ledger(place: &Place, accepted: Vec<String>) -> Ledger {
         let mut words = line.split(' ').map(str::to_owned);
         (words.next().unwrap(), words.next().unwrap())
     });
-    let told = place.runs().into_iter().map(|run| {
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or("running").to_owned();
-        (text(&run["job"]), text(&run["run"]), text(&run["end"]["end"]))
+    let told = place.history().into_iter().filter_map(|event| match (event.job, event.what) {
+        (Some(job), What::RunEnded { run, end, .. }) => {
+            let end = serde_json::to_value(end).unwrap()["end"].as_str().unwrap().to_owned();
+            Some((job.to_string(), run.to_string(), end))
+        }
+        _ => None,
     });
     Ledger { accepted, begun: begun.collect(), told: told.collect() }
 }

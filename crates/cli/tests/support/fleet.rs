@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, Running, eventually, start};
 
-/// Rows read at once: more than any test writes.
+/// Records read at once: more than most tests write.
 const ROWS: usize = 1_000;
 
 /// What an agent does that waits until the test lets it go, by making the file `go`, or is over and its folder gone. The file
@@ -135,8 +135,19 @@ impl Place {
 
     /// What happened, in order.
     pub(crate) fn history(&self) -> Vec<Event> {
-        let page = self.recorded(async |coord| coord.history(None, ROWS).await);
-        page.rows.into_iter().rev().map(|(_, event)| event).collect()
+        let mut events = self.recorded(async |coord| {
+            let (mut events, mut from) = (Vec::new(), None);
+            loop {
+                let page = coord.history(from.as_deref(), ROWS).await?;
+                events.extend(page.rows.into_iter().map(|(_, event)| event));
+                match page.next {
+                    Some(next) => from = Some(next),
+                    None => return Ok(events),
+                }
+            }
+        });
+        events.reverse();
+        events
     }
 
     /// The records of an agent's ticks, in order, each with its nominal time.
