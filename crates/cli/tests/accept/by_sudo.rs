@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::fleet::lives;
+use crate::isolation::{give_all_to, open_to_others};
 use crate::support::{Place, Ran, Running, eventually, finish, start};
 
 const DAEMON: u32 = 61_001;
@@ -96,14 +97,8 @@ impl Fleet {
         place.write("agents/probe/SKILL.md", &skill.replace(crate::fleet::user(), ""));
         place.write("config.toml", "");
         place.write(".bell/secrets/CANARY", CANARY);
-        let bell = place.path("bell-of-the-test");
-        fs::copy(env!("CARGO_BIN_EXE_bell"), &bell).unwrap();
-        fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for private in [".bell", ".bell/secrets"] {
-            fs::set_permissions(place.path(private), fs::Permissions::from_mode(0o700)).unwrap();
-        }
-        fs::set_permissions(place.path(".bell/secrets/CANARY"), fs::Permissions::from_mode(0o600)).unwrap();
-        give_all(place.folder.path());
+        let bell = open_to_others(&place);
+        give_all_to(place.folder.path(), DAEMON);
         Self { place, machine, bell, group: None }
     }
 
@@ -169,13 +164,6 @@ impl Fleet {
         let pids: Vec<String> = self.left("pids").lines().map(str::to_owned).collect();
         assert_eq!(pids.len(), 2);
         eventually("nothing is left", || !pids.iter().any(|pid| lives(pid)));
-    }
-}
-
-fn give_all(path: &Path) {
-    chown(path, Some(DAEMON), Some(DAEMON)).unwrap();
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        give_all(&entry.path());
     }
 }
 

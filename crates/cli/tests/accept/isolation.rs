@@ -140,13 +140,7 @@ impl Fleet {
         );
         place.agent("helper", "bell return helped", "");
         place.agent("probe", &script, "");
-        let bell = place.path("bell-of-the-test");
-        fs::copy(env!("CARGO_BIN_EXE_bell"), &bell).unwrap();
-        fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for private in [".bell", ".bell/secrets"] {
-            fs::set_permissions(place.path(private), fs::Permissions::from_mode(0o700)).unwrap();
-        }
-        fs::set_permissions(place.path(".bell/secrets/CANARY"), fs::Permissions::from_mode(0o600)).unwrap();
+        let bell = open_to_others(&place);
         if user != As::Root {
             for agent in ["other", "helper", "probe"] {
                 let path = place.path(&format!("agents/{agent}/SKILL.md"));
@@ -241,11 +235,23 @@ impl Fleet {
     }
 }
 
+/// Lets other users into a project that has the secret `CANARY`, and answers a copy of the binary that they can reach.
+pub(crate) fn open_to_others(place: &Place) -> PathBuf {
+    let bell = place.path("bell-of-the-test");
+    fs::copy(env!("CARGO_BIN_EXE_bell"), &bell).unwrap();
+    let set = |path: PathBuf, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set(place.path(""), 0o755);
+    set(place.path(".bell"), 0o700);
+    set(place.path(".bell/secrets"), 0o700);
+    set(place.path(".bell/secrets/CANARY"), 0o600);
+    bell
+}
+
 fn give_all(path: &Path) {
     give_all_to(path, NOBODY);
 }
 
-fn give_all_to(path: &Path, user: u32) {
+pub(crate) fn give_all_to(path: &Path, user: u32) {
     chown(path, Some(user), Some(user)).unwrap();
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         give_all_to(&entry.path(), user);
