@@ -78,14 +78,17 @@ fn project(reach: &Reach) -> Result<Option<Project>, Refusal> {
 }
 
 async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal> {
-    let (store, mut findings) = if scene.exists().await? {
-        tokio::select! {
+    let (store, mut findings) = match scene.exists().await {
+        Ok(true) => tokio::select! {
             looked = look_at(scene, project) => looked?,
             never = talk_when_slow(&scene.say) => match never {},
+        },
+        Ok(false) => (None, vec![known(None, scene, project).await.unwrap_or_else(|| no_store(scene))]),
+        // In a project the rest is still looked at.
+        Err(refusal) if project.is_some() => {
+            (None, vec![known(None, scene, project).await.unwrap_or_else(|| not_usable(&refusal))])
         }
-    } else {
-        let findings = known(None, scene, project).await.unwrap_or_else(|| no_store(scene));
-        (None, vec![findings])
+        Err(refusal) => return Err(refusal),
     };
     if let Some(project) = project {
         let clock = store.as_ref().and_then(|store| store.seen.clock);
@@ -138,7 +141,16 @@ fn no_store(scene: &Scene) -> Finding {
     let level = if scene.chosen().origin.is_default() { Level::Note } else { Level::Warning };
     let what =
         format!("there is no store at {} yet ({})", redacted(scene.url()), scene.chosen().origin.text());
-    judge::with_next(judge::finding(level, "store", what), "bell up creates it, and taking a lock.")
+    judge::with_next(
+        judge::finding(level, "store", what),
+        "If it is new, bell up or the first lock creates it. Otherwise check the path, and that its disk is mounted.",
+    )
+}
+
+/// A store that should be there.
+fn not_usable(refusal: &Refusal) -> Finding {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    judge::with_next(judge::finding(Level::Broken, "store", text(&refusal.0.message)), text(&refusal.0.hint))
 }
 
 fn worst(findings: &[Finding]) -> Level {
@@ -157,7 +169,7 @@ fn lines(scene: &Scene, answer: &Answer<'_>) -> String {
     let bell = answer.bell;
     let mut lines = match answer.store {
         Some(store) => vec![format!("store {}, bell {bell}", store.name), figures(&store.seen)],
-        None => vec![format!("store {} (not created yet), bell {bell}", redacted(scene.url()))],
+        None => vec![format!("store {} (not there), bell {bell}", redacted(scene.url()))],
     };
     lines.extend(answer.findings.iter().flat_map(of_finding));
     lines.push(verdict(answer));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_api::outcome::Outcome;
+use bell_control::known_stores;
 use bell_control::place::{IGNORE_FILE, Place};
 use bell_coord::{Coord, Denied};
 use bell_locks::LockBackend;
@@ -79,6 +80,13 @@ impl Scene {
         exists(&self.store, self.project()).await
     }
 
+    /// Whether the project has used the store, and it is not there any more.
+    pub(crate) fn is_gone(&self) -> Result<bool, Refusal> {
+        let Some(project) = self.project() else { return Ok(false) };
+        let is_known = known_stores::check_missing(&Place::of(project), &redacted(self.url())).is_err();
+        Ok(is_known && !bell_locks::open::exists(self.url())?)
+    }
+
     /// Makes what a new store needs around it.
     pub(crate) async fn prepare(&self) -> Result<(), Refusal> {
         match self.project() {
@@ -129,7 +137,11 @@ pub(crate) async fn open(
     access: Access,
 ) -> Result<Arc<dyn Store>, Refusal> {
     if exists(store, project).await? {
-        return Ok(bell_locks::open::open_store(&store.url).await?);
+        let opened = bell_locks::open::open_store(&store.url).await?;
+        if access == Access::Write {
+            note(store, project);
+        }
+        return Ok(opened);
     }
     match access {
         Access::Read if store.origin.is_default() => Ok(Arc::new(Memory::new())),
@@ -141,14 +153,19 @@ pub(crate) async fn open(
 /// Whether the store exists. A missing store that should exist is an error: a new one in its place would grant held locks again.
 async fn exists(store: &ChosenStore, project: Option<&Path>) -> Result<bool, Refusal> {
     let is_there = || bell_locks::open::exists(&store.url).map_err(Refusal::from);
-    let is_the_projects = matches!(store.origin, Origin::Project | Origin::Settings);
-    let Some(project) = project.filter(|_| is_the_projects) else { return is_there() };
+    let Some(project) = project.filter(|_| store.origin != Origin::Flag) else { return is_there() };
+    let place = Place::of(project);
+    // Another store than the daemon's may be named by the environment.
+    let is_the_projects = store.origin != Origin::Environment;
     for _ in 0..CREATED_TRIES {
         if is_there()? {
             return Ok(true);
         }
-        refuse_masked(store, project)?;
-        if Place::of(project).occupant().is_none() {
+        if is_the_projects {
+            refuse_masked(store, project)?;
+        }
+        if !is_the_projects || place.occupant().is_none() {
+            known_stores::check_missing(&place, &redacted(&store.url)).map_err(Denied::from)?;
             return Ok(false);
         }
         tokio::time::sleep(CREATED_EVERY).await;
@@ -161,6 +178,7 @@ async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Resul
         prepare(store, project)?;
     }
     let opened = bell_locks::open::open_store(&store.url).await?;
+    note(store, project);
     if !store.origin.is_default() {
         // It was named: nothing has to be said about where it is.
         return Ok(opened);
@@ -168,6 +186,14 @@ async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Resul
     let of = project.map(|project| format!(", for the project in {}", project.display())).unwrap_or_default();
     say.talk(&format!("bell: created the store {} ({}){of}", redacted(&store.url), store.origin.text()));
     Ok(opened)
+}
+
+/// Lists the store as used by the project, so that it is not created again when it is missing. A user who can't write there
+/// uses it all the same.
+fn note(store: &ChosenStore, project: Option<&Path>) {
+    if let Some(project) = project {
+        let _ = known_stores::add(&Place::of(project), &redacted(&store.url));
+    }
 }
 
 /// Called by sudo, root would create a store that the user who called it can't open.
@@ -233,7 +259,8 @@ fn removed(store: &ChosenStore, project: &Path) -> Refusal {
             redacted(&store.url),
             project.display()
         ),
-        "If the daemon was started with --store or BELL_STORE, name the same store. If the store was removed, stop the daemon.",
+        "If the daemon was started with --store or BELL_STORE, name the same store. If the store was moved, or its disk \
+         unmounted: run bell stop, bring it back, a SQLite file with its -wal file, then run bell up.",
     )
 }
 
@@ -241,7 +268,7 @@ fn missing(store: &ChosenStore) -> Refusal {
     Refusal::new(
         Outcome::NotFound,
         format!("could not find a store at {} ({})", redacted(&store.url), store.origin.text()),
-        "Look at the path. Reading creates no store: bell up does, and taking a lock.",
+        "Check the path, and that its disk is mounted. If the store is new, bell up or the first lock creates it.",
     )
 }
 

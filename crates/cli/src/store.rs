@@ -79,7 +79,7 @@ async fn info(scene: &Scene, locks: Option<&ChosenStore>) -> Result<u8, Refusal>
 }
 
 fn source_lines(scene: &Scene, name: Option<&str>, locks: Option<&ChosenStore>) -> Vec<String> {
-    let missing = || format!("{} (not created yet)", redacted(scene.url()));
+    let missing = || format!("{} (not there)", redacted(scene.url()));
     let locks = locks.map(|locks| format!("{} ({})", redacted(&locks.url), locks.origin.text()));
     let rows = [
         ("store", Some(name.map_or_else(missing, str::to_owned))),
@@ -109,6 +109,10 @@ async fn rehearse_raise(scene: &Scene) -> Result<u8, Refusal> {
 }
 
 async fn raise_epoch(scene: &Scene) -> Result<u8, Refusal> {
+    if scene.is_gone()? {
+        // A new one in its place, which grants nothing before its epoch is raised.
+        drop(bell_locks::open::open_store(scene.url()).await?);
+    }
     let revision = bell_locks::open::raise_epoch(scene.url()).await?;
     let message = format!("raised the epoch: fences go on above {revision}");
     // Only now: a store that may have lost something takes no commits before.

@@ -34,6 +34,7 @@ pub mod history;
 pub mod hooks;
 mod jobs;
 pub mod known;
+pub mod known_stores;
 pub mod limits;
 pub mod locks;
 pub mod logs;

@@ -95,9 +95,16 @@ impl StoreHistory {
     /// What was last written down of this store; nothing, if it was of another or can't be read.
     pub fn load(place: &Place, redacted: &str) -> Self {
         let store = Self::name_of(redacted);
-        let written = fs::read(place.store_history()).ok();
-        let known: Option<Self> = written.and_then(|text| serde_json::from_slice(&text).ok());
-        known.filter(|known| known.store == store).unwrap_or_else(|| Self::new(redacted))
+        Self::read(place).filter(|known| known.store == store).unwrap_or_else(|| Self::new(redacted))
+    }
+
+    /// Whether something was written down of the store with this name.
+    pub(crate) fn is_of(place: &Place, name: &str) -> bool {
+        Self::read(place).is_some_and(|known| known.store == name)
+    }
+
+    fn read(place: &Place) -> Option<Self> {
+        serde_json::from_slice(&fs::read(place.store_history()).ok()?).ok()
     }
 
     /// Writes it down. It is not synced: after a power cut an older one, or none, does less and harms nothing.
@@ -121,8 +128,8 @@ impl StoreHistory {
             self.revision
         );
         Err(Error::new(Kind::Rewound, message).hint(
-            "It is an older copy, or was begun again, and would give fences twice. Bring the newest copy back; if this one \
-             is right, run bell store raise-epoch --yes.",
+            "It is an older copy or a new one, and would give fences twice. Bring the newest copy back, a SQLite file with its \
+             -wal file; if this one is right, run bell store raise-epoch --yes.",
         ))
     }
 

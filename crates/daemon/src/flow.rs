@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_control::place::Place;
-use bell_control::{known, nodes};
+use bell_control::{known, known_stores, nodes};
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
 use bell_core::session::Identity;
@@ -30,6 +30,7 @@ use bell_project::settings::OnStop;
 use bell_project::stores::{self, ChosenStore, Origin};
 use bell_project::watch::{Notice, Watch};
 use bell_runner::isolation::{self, Means};
+use bell_store::Store;
 use bell_store::info::Info;
 use bell_store::layers::Metered;
 use tokio::sync::watch;
@@ -172,7 +173,6 @@ impl Daemon {
         if !problems.is_empty() {
             return Err(UpError::Settings { folder: options.project.clone(), problems });
         }
-        let lock_store = lock_store(&loaded).await?;
         check_users(&loaded, folder.path())?;
         let place = Place::of(folder.path());
         place.make().map_err(UpError::disk("make the folder .bell"))?;
@@ -182,7 +182,8 @@ impl Daemon {
         link_commands(&place, &options.program).map_err(UpError::disk("link bell for the agents"))?;
         let named = options.store.as_ref().map(|url| ChosenStore { url: url.clone(), origin: Origin::Flag });
         let store_url = stores::resolve(named.as_ref(), &loaded.settings, folder.path()).work.url;
-        let store = Metered::new(bell_locks::open::open_store(&store_url).await?);
+        let store = Metered::new(open_known(&place, &store_url).await?);
+        let lock_store = lock_store(&place, &loaded).await?;
         let history = store_watch::check(&store, &place, &store_url).await.map_err(Denied::from)?;
         let metrics = Metrics::new(store.metrics());
         let coord = Coord::new(Arc::new(store));
@@ -319,15 +320,26 @@ impl Daemon {
     }
 }
 
+/// Opens a store. One that the project has used is not created a second time.
+async fn open_known(place: &Place, url: &str) -> Result<Arc<dyn Store>, UpError> {
+    let redacted = bell_locks::open::redacted(url);
+    if !bell_locks::open::exists(url)? {
+        known_stores::check_missing(place, &redacted).map_err(Denied::from)?;
+    }
+    let store = bell_locks::open::open_store(url).await?;
+    known_stores::add(place, &redacted).map_err(UpError::disk("write into the folder .bell"))?;
+    Ok(store)
+}
+
 /// The store that the project names for locks, if it is another one. Runs open it too, so processes must share it.
-async fn lock_store(loaded: &Loaded) -> Result<Option<LockStore>, UpError> {
+async fn lock_store(place: &Place, loaded: &Loaded) -> Result<Option<LockStore>, UpError> {
     let Some(url) = loaded.settings.locks.as_ref().map(|url| url.expose()) else { return Ok(None) };
     if url.split(':').next() == Some("memory") {
         return Err(UpError::Unsupported(
             "locks in another store must be in one that processes share, and memory: is each process's own",
         ));
     }
-    let coord = Coord::new(bell_locks::open::open_store(url).await?);
+    let coord = Coord::new(open_known(place, url).await?);
     Ok(Some(LockStore { coord, url: url.to_owned() }))
 }
 

@@ -255,7 +255,11 @@ impl Keeper {
     }
 }
 
+/// Opens a store that is there: a new one in its place would know nothing of the run.
 async fn open(url: &str) -> Result<Coord, End> {
+    if !bell_locks::open::exists(url).map_err(|denied| unstartable(&denied))? {
+        return Err(End::not_started(format!("the store {} is gone", bell_locks::open::redacted(url))));
+    }
     Ok(Coord::new(bell_locks::open::open_store(url).await.map_err(|denied| unstartable(&denied))?))
 }
 

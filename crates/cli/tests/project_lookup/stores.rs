@@ -172,3 +172,76 @@ fn while_a_daemon_runs_on_another_store_the_default_one_is_not_created() {
     fixture.run("fleet", &["stop"]).expect(0);
     daemon.end().expect(0);
 }
+
+/// Moves a store away with all that is beside it, as a disk that is not mounted does.
+fn unmount(fixture: &Fixture) {
+    fs::rename(fixture.path("fleet/disk"), fixture.path("elsewhere")).unwrap();
+    fs::create_dir(fixture.path("fleet/disk")).unwrap();
+}
+
+fn mount(fixture: &Fixture) {
+    fs::remove_dir(fixture.path("fleet/disk")).unwrap();
+    fs::rename(fixture.path("elsewhere"), fixture.path("fleet/disk")).unwrap();
+}
+
+#[test]
+fn a_store_that_was_used_and_is_gone_is_refused_and_not_created_again() {
+    for url in ["sqlite:disk/bell.db", "file:disk/store"] {
+        for is_locks_alone in [false, true] {
+            let fixture = Fixture::new();
+            let setting = if is_locks_alone { "locks" } else { "store" };
+            fixture.project("fleet", &format!("user = \"root\"\n{setting} = \"{url}\"\n"));
+            fs::create_dir(fixture.path("fleet/disk")).unwrap();
+            fixture.run("fleet", &["lock", "acquire", KEY]).expect(0);
+            unmount(&fixture);
+            for arguments in [
+                &["lock", "acquire", KEY][..],
+                &["lock", "run", KEY, "--", "true"],
+                &["lock", "show", KEY],
+                &["lock", "list"],
+                &["up"],
+            ] {
+                let ran = fixture.run("fleet/agents", arguments).expect(5);
+                assert!(ran.err.contains("it is not there any more"), "{arguments:?}: {ran:?}");
+                assert!(ran.err.contains("disk is mounted") && ran.err.contains("raise-epoch"), "{ran:?}");
+            }
+            if !is_locks_alone {
+                let doctor = fixture.run("fleet", &["doctor"]).expect(1);
+                assert!(doctor.out.contains("it is not there any more"), "{doctor:?}");
+            }
+            let created = fs::read_dir(fixture.path("fleet/disk")).unwrap().count();
+            assert_eq!(created, 0);
+            mount(&fixture);
+            fixture.run("fleet", &["lock", "acquire", KEY]).expect(1);
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_finds_its_store_gone_creates_none_and_its_log_is_used_when_it_is_back() {
+    let fixture = Fixture::new();
+    fixture.project("fleet", "user = \"root\"\n");
+    // Killed at once, and its file is moved without the log beside it.
+    fixture.up("fleet", &[]).kill();
+    fixture.run("fleet", &["lock", "acquire", KEY]).expect(0);
+    let (file, away) = (fixture.path("fleet/.bell/bell.db"), fixture.path("away.db"));
+    fs::rename(&file, &away).unwrap();
+    let refused = fixture.run("fleet", &["up"]).expect(5);
+    assert!(refused.err.contains("it is not there any more"), "{refused:?}");
+    assert!(!file.exists());
+    fs::rename(&away, &file).unwrap();
+    fixture.run("fleet", &["lock", "acquire", KEY]).expect(1);
+}
+
+#[test]
+fn a_new_store_is_begun_in_the_place_of_one_that_is_gone_when_its_epoch_is_raised() {
+    let fixture = Fixture::new();
+    let fence = || fixture.json("fleet", &["lock", "acquire", KEY])["fence"].as_u64().unwrap();
+    let before = fence();
+    for file in ["bell.db", "bell.db-wal", "bell.db-shm"] {
+        let _ = fs::remove_file(fixture.path(&format!("fleet/.bell/{file}")));
+    }
+    fixture.run("fleet", &["lock", "acquire", KEY]).expect(5);
+    fixture.run("fleet", &["store", "raise-epoch", "--yes"]).expect(0);
+    assert!(fence() > before);
+}
