@@ -174,8 +174,8 @@ pub(crate) fn presets(folder: &Folder, problems: &mut Vec<Problem>) -> Result<Pr
 fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
     let user = run_user::user(agent, folder.path()).ok()?;
     let home = match run_user::home(agent, folder.path(), user.as_ref()).ok()? {
-        Home::Shared(home) => home.display().to_string(),
-        Home::Own => "of its own".to_owned(),
+        Home::Shared(home) => format!("the home {}", home.display()),
+        Home::Own => "a home of its own".to_owned(),
     };
     let this =
         User::find(&geteuid().as_raw().to_string()).map_or_else(|_| "this user".to_owned(), |user| user.name);
@@ -184,7 +184,7 @@ fn runs_as(agent: &Agent, folder: &Folder) -> Option<String> {
         user.name + by
     };
     let user = user.map_or_else(|| this.clone(), by_sudo);
-    Some(format!("logged in as {this}, runs as {user} with the home {home}"))
+    Some(format!("logged in as {this}, runs as {user} with {home}"))
 }
 
 fn checked<'a>(agent: &'a Agent, folder: &Folder) -> Checked<'a> {

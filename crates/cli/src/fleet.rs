@@ -420,7 +420,7 @@ pub(crate) async fn open_other_locks(reach: &Reach, access: Access) -> Result<Op
 fn no_daemon() -> Refusal {
     Refusal::new(
         Outcome::NotFound,
-        "could not find a daemon of this machine that runs the project and lets us in",
+        "could not find a daemon of this machine that runs the project and that this user may control",
         "Start one with bell up, or name the gateway of another with --url.",
     )
 }

@@ -289,10 +289,11 @@ pub(crate) fn open_folder(path: &Path) -> Result<Folder, Refusal> {
 
 /// That a store can't be chosen, since the settings that may name it can't be used.
 fn unusable_settings<'a>(project: &Path, problems: impl IntoIterator<Item = &'a Problem>) -> Refusal {
-    let why: Vec<String> = problems.into_iter().map(|problem| format!("\n  {problem}")).collect();
+    // One line: a message can't hold line breaks.
+    let why: Vec<String> = problems.into_iter().map(ToString::to_string).collect();
     Refusal::invalid(
-        format!("could not tell which store the project in {} uses:{}", project.display(), why.concat()),
-        "Correct config.toml (bell check shows every mistake), or name the store with --store.",
+        format!("could not choose a store for the project in {}: {}", project.display(), why.join("; ")),
+        "Correct config.toml (bell check lists every error), or name the store with --store.",
     )
 }
 

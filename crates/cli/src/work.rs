@@ -62,7 +62,8 @@ async fn over(
 
 fn told(fate: &Fate, returned: Option<&str>) -> String {
     let words = match fate {
-        Fate::Ended { end } => format!("{end}: {}", end.advice()),
+        Fate::Ended { end: End::Completed } => End::Completed.to_string(),
+        Fate::Ended { end } => format!("{end}; next: {}", end.advice()),
         Fate::Dropped => "dropped: the queue was full, and it was the oldest".to_owned(),
         Fate::Cleared => "cleared: the fleet was stopped before its turn came".to_owned(),
         Fate::Cancelled => "cancelled".to_owned(),

@@ -22,7 +22,7 @@ use bell_project::settings::OnStop;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use crate::control::{Control, agent_name, record_name};
+use crate::control::{Control, record_name};
 use crate::limits::{caps, room, rules};
 use crate::nodes;
 use crate::refused::Refused;
@@ -234,7 +234,7 @@ impl Control {
     /// # Errors
     /// If the name is none, or the store can't be reached.
     pub async fn clear(&self, agent: &str, who: &Who) -> Result<DoneAnswer, Refused> {
-        let name = agent_name(agent)?;
+        let name = self.known_agent(agent).await?;
         let coord = self.coord.acting(act(&who.recorded(None), "clear", &name));
         let cleared = coord.clear(&name).await?.len();
         tracing::info!(agent = %name, cleared, by = who.words(None), "queue cleared");

@@ -269,8 +269,8 @@ pub(crate) fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Arc<Agent>,
         let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         Refused::new(
             Outcome::NotFound,
-            format!("could not find an agent called {name} that can be run{meant}"),
-            "bell check lists the agents, and says what is wrong with them.",
+            format!("could not find an agent called {name}{meant}"),
+            "bell stat lists the agents; bell check says what is wrong with broken ones.",
         )
     })
 }

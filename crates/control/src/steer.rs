@@ -115,11 +115,18 @@ impl Control {
 
     /// What is meant. A name that is nobody's is refused: whoever mistyped it would believe that the agent is held.
     async fn extent(&self, agent: Option<&str>) -> Result<Extent, Refused> {
-        let Some(given) = agent else { return Ok(Extent::Fleet) };
+        match agent {
+            None => Ok(Extent::Fleet),
+            Some(given) => self.known_agent(given).await.map(Extent::Agent),
+        }
+    }
+
+    /// An agent that is here, or of which something is left.
+    pub(crate) async fn known_agent(&self, given: &str) -> Result<AgentName, Refused> {
         let name = agent_name(given)?;
         match find(&self.loaded(), given) {
             Err(refused) if !self.has_traces_of(&name).await? => Err(refused),
-            Ok(_) | Err(_) => Ok(Extent::Agent(name)),
+            Ok(_) | Err(_) => Ok(name),
         }
     }
 

@@ -196,7 +196,7 @@ impl Coord {
     async fn command(&self, owner: &Session, ask: &Ask) -> Result<Acquire, Denied> {
         if ask.keys.is_empty() || ask.keys.len() > MAX_KEYS {
             return Err(Denied::Invalid(format!(
-                "a request takes 1 to {MAX_KEYS} keys, not {}",
+                "a request takes 1 to {MAX_KEYS} keys, not {}: split them, or lock one key that stands for all",
                 ask.keys.len()
             )));
         }

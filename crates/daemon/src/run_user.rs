@@ -16,8 +16,9 @@ use rustix::process::{getegid, geteuid};
 const USER_OF_PACKAGE: &str = "bell";
 
 /// What to do where a daemon of root finds no user for its runs.
-pub const REMEDIES: &str = "Give the project to a user (chown -R ann .), make the user `bell` and give it the project \
-                            (useradd --system bell && chown -R bell .), or set `user = \"root\"` in config.toml.";
+pub const REMEDIES: &str = "Set `user` in config.toml: a user of this machine, or \"root\" if that is meant. Or give the project to a user \
+                            (chown -R ann .), and start bell as that user, or list the project in safe_projects of \
+                            /etc/bell/config.toml. Or make a user `bell` that can write it.";
 
 /// What to do about a home that can't be used.
 pub const HOME_REMEDY: &str =

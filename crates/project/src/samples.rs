@@ -14,8 +14,7 @@ pub struct Sample {
 
 /// What goes before the settings of a project that root makes for itself: agents run as root only if that is said.
 pub const SETTINGS_OF_ROOT: &str = "\
-# Agents run as root, since root made this project. To have them run as a user instead, give the project to one
-# (chown -R ann .) and remove this line.
+# Agents run as root, since root made this project. To have them run as a user instead, write the user's name here.
 user = \"root\"
 
 ";

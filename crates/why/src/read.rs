@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::answer::Answer;
 use crate::ask::Asker;
-use crate::explain::agent::{AgentSeen, Known, Settings};
+use crate::explain::agent::{AgentSeen, HeldJob, Known, Settings};
 use crate::explain::fire::FireSeen;
 use crate::explain::job::JobSeen;
 use crate::explain::lock::LockSeen;
@@ -121,18 +121,36 @@ impl Asker<'_> {
         });
         let undone = self.coord.undone(None, LOOK).await?.rows.into_iter();
         let undone = undone.filter(|(_, (_, undone))| undone.agent == *name);
+        let first = self.coord.queued(name, NEXT).await?;
+        let held = self.held(&first).await?;
         Ok(AgentSeen {
             name: name.clone(),
             known: self.known(name, &pool),
             pool,
             dead: slots.into_iter().filter(|(_, alive)| !alive).map(|(slot, _)| slot).collect(),
             line: self.coord.line(name).await?,
-            first: self.coord.queued(name, NEXT).await?,
+            first,
+            held,
             skips: skipped.take(LAST).collect(),
             undone: undone.take(LAST).map(|(at, (job, undone))| (at, job, undone.fate)).collect(),
             daemons: self.daemons,
             now: self.now,
         })
+    }
+
+    /// Which of these jobs are held back, and by what.
+    async fn held(&self, jobs: &[JobId]) -> Result<Vec<HeldJob>, Denied> {
+        let mut held = Vec::new();
+        if jobs.is_empty() {
+            return Ok(held);
+        }
+        let store_now = self.coord.store_now().await?;
+        for id in jobs {
+            let Some((job, _)) = self.coord.job(id).await? else { continue };
+            let locks = job.lock_wait.as_ref().map(|wait| HeldJob::Locks(wait.keys.clone()));
+            held.extend(locks.or_else(|| job.start_wait(store_now).map(HeldJob::Retry)));
+        }
+        Ok(held)
     }
 
     fn known(&self, name: &AgentName, pool: &Pool) -> Known {

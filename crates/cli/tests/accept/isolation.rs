@@ -429,7 +429,7 @@ fn a_daemon_of_root_refuses_a_project_of_root_unless_its_settings_say_so() {
 fn a_daemon_of_root_runs_agents_as_the_owner_of_the_project_with_a_home_that_is_kept() {
     let (place, home) = fleet_of(NOBODY, "");
     let shown = place.run(&["check"]).out;
-    assert!(shown.contains("logged in as root, runs as nobody with the home of its own"), "{shown}");
+    assert!(shown.contains("logged in as root, runs as nobody with a home of its own"), "{shown}");
     let daemon = place.up();
     for runs in 1..=2 {
         assert_eq!(place.run_agent("who")["fate"]["end"]["end"], "completed");

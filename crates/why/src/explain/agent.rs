@@ -1,5 +1,8 @@
 //! Why an agent runs, waits, or does nothing.
 
+use std::time::Duration;
+
+use bell_core::key::Key;
 use bell_core::work::Wall;
 use bell_core::work::agent::AgentName;
 use bell_core::work::job::{Fate, JobId};
@@ -7,7 +10,7 @@ use bell_core::work::line::{Caps, Line, Pool, Slot};
 use jiff::Timestamp;
 
 use crate::answer::{Answer, Kind};
-use crate::words::{between, count, fate, names, told, when};
+use crate::words::{between, count, fate, length, names, told, when};
 
 /// What the project says of an agent.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +40,15 @@ pub struct Settings {
     pub next: Vec<Timestamp>,
 }
 
+/// Why a job does not start although a runner is free.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HeldJob {
+    /// It waits for the locks that its agent declares.
+    Locks(Vec<Key>),
+    /// It could not be started, and is tried again after so long.
+    Retry(Duration),
+}
+
 /// What is known about an agent.
 #[derive(Clone, Debug)]
 pub struct AgentSeen {
@@ -52,6 +64,8 @@ pub struct AgentSeen {
     pub line: Line,
     /// The first jobs in it.
     pub first: Vec<JobId>,
+    /// Those of them that would not start now although a runner is free.
+    pub held: Vec<HeldJob>,
     /// The last ticks that did not become a job: when they were due, and why not.
     pub skips: Vec<(Wall, String)>,
     /// The last jobs that were not done.
@@ -119,7 +133,22 @@ impl AgentSeen {
             (Some(why), waiting, _) => format!("{name} {why}; {} for it", waits(waiting)),
             (None, 0, 0) => format!("{name} is free: nothing runs and nothing waits"),
             (None, 0, running) => format!("{name} runs: {}, and nothing waits", count(running, "run")),
-            (None, waiting, _) => format!("{name} has a free runner, and {}: it starts now", waits(waiting)),
+            (None, waiting, _) => {
+                let why = if self.held.len() == waiting { self.held.first() } else { None };
+                match why {
+                    None => format!("{name} has a free runner, and {}: it starts now", waits(waiting)),
+                    Some(HeldJob::Locks(keys)) => {
+                        format!("{name} has a free runner; {} for locks: {}", waits(waiting), names(keys))
+                    }
+                    Some(HeldJob::Retry(left)) => {
+                        let left = length(*left);
+                        format!(
+                            "{name} has a free runner; {}, and could not be started: tried again in {left}",
+                            waits(waiting)
+                        )
+                    }
+                }
+            }
         }
     }
 }
@@ -202,6 +231,11 @@ fn tell_queue(seen: &AgentSeen, answer: &mut Answer) {
     };
     let jobs = if seen.first.is_empty() { String::new() } else { format!(": {}", names(&seen.first)) };
     answer.fact("waiting", format!("{}{of}{jobs}", seen.line.waiting));
+    for held in &seen.held {
+        if let HeldJob::Locks(keys) = held {
+            keys.iter().for_each(|key| answer.next(format!("see who has {key}: bell why {key}")));
+        }
+    }
 }
 
 fn advise(seen: &AgentSeen, answer: &mut Answer) {
@@ -259,6 +293,7 @@ mod tests {
             dead: Vec::new(),
             line: Line::default(),
             first: Vec::new(),
+            held: Vec::new(),
             skips: Vec::new(),
             undone: Vec::new(),
             daemons: 1,
@@ -329,6 +364,20 @@ mod tests {
         seen.pool.slots = vec![slot("other", "other-1"), slot("other", "other-2")];
         let says = explain(&seen).says;
         assert!(says.contains("cap of the project: 2 run (other-1, other-2)"), "{says}");
+    }
+
+    #[test]
+    fn a_job_that_is_held_back_with_a_free_runner_is_not_said_to_start() {
+        let line = Line { waiting: 1, ..Line::default() };
+        let held = vec![HeldJob::Locks(vec!["deploy://api".parse().unwrap()])];
+        let mut seen = AgentSeen { line, held, ..seen() };
+        let answer = explain(&seen);
+        assert_eq!(answer.says, "triage has a free runner; 1 job waits for locks: deploy://api");
+        assert_eq!(answer.next, ["see who has deploy://api: bell why deploy://api"]);
+        seen.held = vec![HeldJob::Retry(Duration::from_secs(4))];
+        assert!(explain(&seen).says.ends_with("1 job waits, and could not be started: tried again in 4 s"));
+        seen.line.waiting = 2;
+        assert!(explain(&seen).says.ends_with("2 jobs wait: it starts now"), "another one may start");
     }
 
     #[test]

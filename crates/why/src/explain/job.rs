@@ -200,6 +200,7 @@ mod tests {
             dead: Vec::new(),
             line: Line::default(),
             first: Vec::new(),
+            held: Vec::new(),
             skips: Vec::new(),
             undone: Vec::new(),
             daemons: 0,

@@ -92,7 +92,7 @@ fn attempt(seen: &RunSeen) -> String {
     match (job.failures, job.reruns) {
         (0, 0) => attempt.to_string(),
         (failures, 0) => {
-            format!("{attempt}; the job failed {failures} times, and is retried {} times", rules.retries)
+            format!("{attempt} of {}; the job failed {failures} times", rules.retries + 1)
         }
         (_, reruns) => format!(
             "{attempt}; the job was run again {reruns} times of {}, as its runs asked",
