@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,12 @@ const TRIES_LIMIT: Duration = Duration::from_secs(20);
 
 /// What the monitor of podman 4.3 leaves where the client was started, which podman itself does not find.
 const OUT_OF_MEMORY: &str = "oom";
+
+/// What engines answer if they can't make a container, or can't run or find its first program.
+const NOT_STARTED_CODES: RangeInclusive<i32> = 125..=127;
+
+/// What engines call a container that was made and never ran.
+const NOT_STARTED_STATES: [&str; 3] = ["created", "configured", "initialized"];
 
 /// What engines answer for a process that was ended for its CPU time, which `--ulimit cpu` limits: 128 and the signal.
 pub(crate) const OUT_OF_CPU_TIME: i32 = 128 + Signal::XCPU.as_raw();
@@ -208,7 +215,6 @@ pub(crate) async fn end(
     client: &mut impl Client,
 ) -> std::result::Result<(), String> {
     let (engine, name) = (container.engine.as_str(), name(launch));
-    let label = format!("label=bell.nonce={}", launch.nonce);
     let (began, mut last) = (boottime(), String::new());
     for _ in 0..TRIES {
         if boottime() - began > TRIES_LIMIT {
@@ -217,13 +223,42 @@ pub(crate) async fn end(
         // First `kill`: `rm` of podman waits for the container to end after TERM. Whether they helped is seen by the look.
         let _ = client.ask(words(&[engine, "kill", &name])).await;
         let _ = client.ask(words(&[engine, "rm", "--force", &name])).await;
-        match client.ask(words(&[engine, "ps", "--all", "--quiet", "--no-trunc", "--filter", &label])).await {
+        match client.ask(list_argv(launch, container)).await {
             Ok(ids) if ids.trim().is_empty() => return Ok(()),
             Ok(_) => "the engine still lists it".clone_into(&mut last),
             Err(error) => last = error,
         }
     }
     Err(format!("could not confirm that {name} is gone: {last}"))
+}
+
+/// The failure that the engine made no container, or did not run the agent in it. An agent may end with the same codes. To be asked
+/// before the container is removed.
+pub(crate) async fn not_started(
+    launch: &Launch,
+    container: &Container,
+    code: i32,
+    client: &mut impl Client,
+) -> Option<Error> {
+    if !NOT_STARTED_CODES.contains(&code) {
+        return None;
+    }
+    let engine = container.engine.as_str();
+    let inspect = [engine, "container", "inspect", "--format", "{{.State.Status}}", &name(launch)];
+    let never_ran = match client.ask(words(&inspect)).await {
+        Ok(status) => NOT_STARTED_STATES.contains(&status.trim()),
+        // An engine that does not answer may have run it.
+        Err(_) => client.ask(list_argv(launch, container)).await.is_ok_and(|ids| ids.trim().is_empty()),
+    };
+    let message = format!("run it in a container: {engine} ended with {code}, and says why in the run's log");
+    let hint = "Look at it with bell logs, then mend `container` or `run`.";
+    never_ran.then(|| Error::new(Kind::Invalid, message).hint(hint))
+}
+
+/// Prints the id of the container, whatever its state is.
+fn list_argv(launch: &Launch, container: &Container) -> Vec<String> {
+    let label = format!("label=bell.nonce={}", launch.nonce);
+    words(&[&container.engine, "ps", "--all", "--quiet", "--no-trunc", "--filter", &label])
 }
 
 /// Whether the kernel ended a process of the container for want of memory. To be asked before the container is removed.

@@ -195,6 +195,27 @@ fn without_its_engine_an_agent_in_a_container_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn an_agent_without_its_image_never_ran_and_one_that_ends_with_the_engines_code_did() {
+    let yard = Yard::new();
+    yard.place.agent("worker", "", "container = { runtime = \"podman\", image = \"localhost/none:1\" }");
+    let daemon = yard.up();
+    let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+    assert_eq!(end["end"], "unstartable", "{end}");
+    assert!(end["reason"].as_str().unwrap().contains("podman ended with 125"), "{end}");
+    assert!(yard.place.log_of("worker").contains("localhost/none:1"));
+    yard.check_that_nothing_is_left();
+    daemon.stop();
+    for code in [125, 127] {
+        yard.agent("worker", &format!("exit {code}"), "");
+        let daemon = yard.up();
+        let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+        assert_eq!((&end["end"], &end["code"]), (&"failed".into(), &code.into()), "{end}");
+        yard.check_that_nothing_is_left();
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_container_has_the_limits_that_are_shown_also_where_nothing_is_set() {
     let yard = Yard::new();
     for (set, origin) in

@@ -118,11 +118,9 @@ impl<H: Hooks> Course<'_, H> {
                 if is_left {
                     self.terminate(grace.min(LEFT_BEHIND_GRACE)).await;
                 }
-                let reason = match over_limit(self.children, self.launch, self.group, ended).await {
-                    Some(what) => Reason::Limit { what },
-                    None => by_itself(ended),
-                };
-                Outcome { left_behind: left_behind || is_left, ..Outcome::of(reason) }
+                let left_behind = left_behind || is_left;
+                let reason = by_itself(self.children, self.launch, self.group, ended).await;
+                Outcome { left_behind, ..Outcome::of(reason) }
             }
             Cause::Other(reason, how) => {
                 let limit = time_left(boottime() + HOOK_LIMIT, self.hooks.deadline(), boottime());
@@ -181,7 +179,16 @@ fn time_left(until: Duration, deadline: Option<Duration>, now: Duration) -> Dura
     deadline.map_or(until, |deadline| deadline.min(until)).saturating_sub(now)
 }
 
-const fn by_itself(ended: Ended) -> Reason {
+async fn by_itself(children: &mut Children, launch: &Launch, group: Option<&Group>, ended: Ended) -> Reason {
+    if let (Some(container), Ended::Code(code)) = (&launch.container, ended) {
+        let client = &mut SupervisedClient { children: &mut *children, launch, container };
+        if let Some(error) = container::not_started(launch, container, code, client).await {
+            return Reason::NotStarted { error };
+        }
+    }
+    if let Some(what) = over_limit(children, launch, group, ended).await {
+        return Reason::Limit { what };
+    }
     match ended {
         Ended::Code(0) => Reason::Completed,
         Ended::Code(code) => Reason::Failed { code },
