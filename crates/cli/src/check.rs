@@ -9,6 +9,7 @@ use bell_daemon::run_user::{self, Home};
 use bell_project::agent::Agent;
 use bell_project::check::{IsolationSupport, Surroundings, check as look, passwd_has};
 use bell_project::cron::Timestamp;
+use bell_project::discover::AGENTS_FOLDER;
 use bell_project::folder::Folder;
 use bell_project::load::{CONFIG_BYTES_MAX, Loaded};
 use bell_project::locate::STATE_FOLDER;
@@ -89,6 +90,7 @@ pub(crate) fn problems_of(folder: &Folder, loaded: &Loaded, presets: &Presets) -
     let around = Surroundings { variable: &variable, has_user: &has_user, presets: &names, isolation };
     let mut problems = look(folder, loaded, &around);
     problems.extend(tracked(folder));
+    problems.extend(nested(folder, loaded));
     problems.extend(loaded.agents.values().filter_map(|agent| without_user(agent, folder)));
     problems.extend(loaded.agents.values().filter_map(|agent| without_home(agent, folder)));
     problems.extend(without_rights(folder, loaded));
@@ -142,6 +144,19 @@ fn tracked(folder: &Folder) -> Option<Problem> {
     let hint =
         format!("git rm -r --cached {STATE_FOLDER}, and change what was in it: it stays in the history.");
     Some(Problem::warning(Place::file(STATE_FOLDER), message).hint(hint))
+}
+
+/// State folders in the folders of agents, which earlier versions made: commands that start there refuse to choose between two.
+fn nested<'a>(folder: &'a Folder, loaded: &'a Loaded) -> impl Iterator<Item = Problem> + 'a {
+    let folders = loaded.agents.values().map(|agent| agent.folder.clone());
+    folders.chain([AGENTS_FOLDER.into()]).map(|inner| inner.join(STATE_FOLDER)).filter_map(|inner| {
+        let is_there = folder.path().join(&inner).exists();
+        let message = "it is a second state folder of the same agents: commands that start there are refused";
+        is_there.then(|| {
+            Problem::warning(Place::file(inner.display().to_string()), message)
+                .hint("If no daemon runs there, remove it.")
+        })
+    })
 }
 
 /// A variable of this process. What is not text is no value.

@@ -310,7 +310,8 @@ Exit codes:
   1 conflict              6 unreachable: nobody answers
   2 not found             7 lost: the lease is over
   3 not authorised        8 the wait timed out
-  4 bad request           9 usage: the command line can't be understood";
+  4 bad request           9 usage: the command line can't be understood
+                         10 limit: the caller has as much as one caller may have";
 
 const LOCK_EXAMPLES: &str = "\
 Examples:

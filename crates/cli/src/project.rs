@@ -355,13 +355,19 @@ fn refused(project: &Path, user: User, distrust: &Distrust) -> Refusal {
         ignored.concat()
     );
     let Some(config) = configs().into_iter().next().filter(|_| distrust.can_be_listed()) else {
-        return Refusal::new(
-            Outcome::Unauthorized,
-            message,
-            "Look at it as its owner, or name another project.",
-        );
+        let hint = match reason {
+            Reason::NoFolder => {
+                "Inside a run .bell is hidden: run the command outside. Otherwise move what is there away: bell up makes a new one."
+            }
+            _ => "Run it as a user who can read it, or name another project.",
+        };
+        return Refusal::new(Outcome::Unauthorized, message, hint);
     };
     let config = if user.uid == 0 { PathBuf::from(SYSTEM_CONFIG) } else { config };
+    let first = match ignored.first() {
+        Some(_) => "Correct the settings that were not used, or: ",
+        None => "",
+    };
     let repair = match reason {
         Reason::Owner { uid } => format!("Run bell as the user with uid {uid}"),
         Reason::Everybody { .. } => format!("Run chmod o-w {}", path.display()),
@@ -371,7 +377,7 @@ fn refused(project: &Path, user: User, distrust: &Distrust) -> Refusal {
         Outcome::Unauthorized,
         message,
         format!(
-            "{repair}; or, if you trust everyone who can change it, put this line into {}: safe_projects = [{:?}]",
+            "{first}{repair}; or, if you trust everyone who can change it, put this line into {}: safe_projects = [{:?}]",
             config.display(),
             project.display().to_string()
         ),

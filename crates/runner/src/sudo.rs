@@ -106,6 +106,10 @@ pub(crate) fn refused(user: &User, complaint: &str) -> Error {
 }
 
 fn remedy(user: &User) -> String {
+    if user.uid == 0 {
+        // A line that lets this user be root is no advice.
+        return "Start bell up as root, or set another `user`.".to_owned();
+    }
     let this = geteuid().as_raw().to_string();
     let this = User::find(&this).map_or_else(|_| format!("#{this}"), |user| user.name);
     let program = std::env::current_exe().unwrap_or_else(|_| "bell".into());

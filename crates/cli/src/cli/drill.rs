@@ -33,10 +33,11 @@ Examples:
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Says in plain words what this store promises, what it can lose and when, and what to change. One record is
-written and removed. Levels: ok, note, warning (it can cost an outage), unsafe (a lock may have two holders, or
-a fence may repeat).
+written and removed. Levels: ok, note, warning (it can cost an outage), broken (something can't work), unsafe (a
+lock may have two holders, a fence may repeat, or others can read or change what is not theirs).
 
-Exit codes: 0 sound, warnings included; 1 something is unsafe; 5 the store can't be reached or takes no commits.
+Exit codes: 0 sound, warnings included; 1 something is unsafe or broken; 3 the project belongs to another user;
+4 config.toml has errors; 5 the store can't be reached or takes no commits.
 
 Examples:
   bell doctor

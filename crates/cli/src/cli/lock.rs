@@ -154,7 +154,7 @@ pub(crate) struct RunArgs {
     /// Hold a real flock(2) on this file too, for scripts that know nothing else; without a KEY, it is the key
     #[arg(long, value_name = "FILE")]
     pub(crate) flock: Option<PathBuf>,
-    /// How long the lock outlives a machine that dies, through a gateway 14s at most; renewed every third of it [default: 60s]
+    /// Length of the lease, renewed every third of it: if bell is killed or the machine dies, the lock is free after at most 15s, or after this if it is shorter [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) ttl: Option<String>,
     /// How long to wait for the lock [default: without limit]

@@ -62,6 +62,7 @@ fn a_selection_takes_only_what_it_names_also_from_a_daemon() {
     let (dropped, kept) = (place.ask("small"), place.ask("small"));
     place.ask("other");
     place.run(&["jobs", "clear", "other"]).expect(0);
+    place.run(&["jobs", "clear", "othr"]).expect(2);
     let selected = |arguments: &[&str]| {
         let all = [&["jobs", "replay", "--dry-run"][..], arguments].concat();
         place.json(&all)["selected"].as_u64().unwrap()

@@ -243,3 +243,15 @@ fn a_new_project_is_begun_here_whatever_the_environment_is_about() {
     finish(command).expect(0);
     assert!(fixture.path("parent/config.toml").exists());
 }
+
+#[test]
+fn a_second_state_folder_of_the_same_agents_is_warned_of() {
+    let fixture = Fixture::new();
+    assert!(!fixture.run("fleet", &["check"]).out.contains("second state folder"));
+    fs::create_dir(fixture.path("fleet/agents/.bell")).unwrap();
+    let checked = fixture.run("fleet", &["check"]).expect(0).out;
+    assert!(
+        checked.contains("agents/.bell: warning: it is a second state folder of the same agents"),
+        "{checked}"
+    );
+}
