@@ -236,7 +236,7 @@ fn a_signal_that_ends_an_agent_of_another_user_is_its_end() {
 #[test]
 fn every_process_of_another_user_is_ended_with_and_without_a_control_group() {
     for with_group in [false, true] {
-        let mut fleet = Fleet::of(STUBBORN, "timeout = \"2s\"\ngrace = \"500ms\"\n");
+        let mut fleet = Fleet::of(STUBBORN, "timeout = \"6s\"\ngrace = \"500ms\"\n");
         fleet.group = with_group.then(|| Group::make(&format!("bell-test-{}", std::process::id())));
         let daemon = fleet.up();
         let run = fleet.start_agent();
