@@ -12,14 +12,14 @@ use crate::podman::{IMAGE, Podman};
 use crate::support::{Place, Running, eventually, finish, start};
 
 /// A project whose agents run in containers of an engine of its own.
-struct Yard {
+struct Fleet {
     place: Place,
     podman: Podman,
     /// The home of the daemon's user, which no container sees.
     home: tempfile::TempDir,
 }
 
-impl Yard {
+impl Fleet {
     fn new() -> Self {
         Self { place: Place::sqlite(), podman: Podman::start(), home: tempfile::tempdir().unwrap() }
     }
@@ -84,25 +84,25 @@ impl Yard {
 
 #[test]
 fn a_run_in_a_container_has_what_it_needs_and_its_output_and_code_are_kept() {
-    let yard = Yard::new();
-    yard.place.write("note", "of the project\n");
-    yard.place.agent("helper", "bell return helped", "");
-    yard.agent(
+    let fleet = Fleet::new();
+    fleet.place.write("note", "of the project\n");
+    fleet.place.agent("helper", "bell return helped", "");
+    fleet.agent(
         "worker",
         "cat note $BELL_PROMPT_FILE; echo said >&2; echo x > made; pwd; echo x > $HOME/kept && echo at home\n\
-         bell lock run yard://x -- echo locked; bell call helper --wait; exit 3",
+         bell lock run fleet://x -- echo locked; bell call helper --wait; exit 3",
         "",
     );
-    let daemon = yard.up();
-    let end = yard.place.run_agent("worker")["fate"]["end"].clone();
-    let log = yard.place.log_of("worker");
+    let daemon = fleet.up();
+    let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
+    let log = fleet.place.log_of("worker");
     assert_eq!((&end["end"], &end["code"]), (&"failed".into(), &3.into()), "{end}: {log}");
-    let here = yard.place.folder.path().display().to_string();
+    let here = fleet.place.folder.path().display().to_string();
     for line in ["of the project", "Do the work.", "said", &here, "at home", "locked", "helped"] {
         assert!(log.contains(line), "{line} is in {log}");
     }
-    assert_eq!(fs::read_to_string(yard.place.path("made")).unwrap(), "x\n");
-    yard.check_that_nothing_is_left();
+    assert_eq!(fs::read_to_string(fleet.place.path("made")).unwrap(), "x\n");
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
 
@@ -111,84 +111,84 @@ const STUBBORN: &str = "trap 'echo told' TERM; echo x > up; while :; do sleep 0.
 
 #[test]
 fn a_kill_reaches_the_agent_in_its_container_once_and_after_the_grace_nothing_is_left() {
-    let yard = Yard::new();
-    yard.agent("worker", STUBBORN, "grace = \"1s\"");
-    let daemon = yard.up();
-    yard.start("worker");
-    let run = yard.place.runs_of("worker")[0]["run"].as_str().unwrap().to_owned();
-    yard.place.run(&["kill", &run]).expect(0);
-    yard.until_idle();
-    assert_eq!(yard.place.ends(), ["killed"]);
-    assert_eq!(yard.place.log_of("worker"), "told\n");
-    yard.check_that_nothing_is_left();
+    let fleet = Fleet::new();
+    fleet.agent("worker", STUBBORN, "grace = \"1s\"");
+    let daemon = fleet.up();
+    fleet.start("worker");
+    let run = fleet.place.runs_of("worker")[0]["run"].as_str().unwrap().to_owned();
+    fleet.place.run(&["kill", &run]).expect(0);
+    fleet.until_idle();
+    assert_eq!(fleet.place.ends(), ["killed"]);
+    assert_eq!(fleet.place.log_of("worker"), "told\n");
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
 
 #[test]
 fn a_container_that_takes_too_long_is_ended() {
-    let yard = Yard::new();
-    yard.agent("worker", STUBBORN, "timeout = \"3s\"\ngrace = \"1s\"");
-    let daemon = yard.up();
-    let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+    let fleet = Fleet::new();
+    fleet.agent("worker", STUBBORN, "timeout = \"3s\"\ngrace = \"1s\"");
+    let daemon = fleet.up();
+    let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
     assert_eq!(end["end"], "timeout", "{end}");
-    yard.check_that_nothing_is_left();
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
 
 #[test]
 fn a_container_whose_supervisor_and_daemon_were_killed_is_ended_by_the_next_daemon() {
-    let yard = Yard::new();
-    yard.agent("worker", STUBBORN, "");
-    let daemon = yard.up();
-    yard.start("worker");
+    let fleet = Fleet::new();
+    fleet.agent("worker", STUBBORN, "");
+    let daemon = fleet.up();
+    fleet.start("worker");
     let state: Value =
-        serde_json::from_str(&fs::read_to_string(yard.run_dir("worker").join("state.json")).unwrap())
+        serde_json::from_str(&fs::read_to_string(fleet.run_dir("worker").join("state.json")).unwrap())
             .unwrap();
-    let inside = yard.container()["State"]["Pid"].to_string();
+    let inside = fleet.container()["State"]["Pid"].to_string();
     daemon.kill();
     kill(&state["supervisor"]["pid"].to_string());
     assert!(lives(&inside), "a container outlives its supervisor");
-    let daemon = yard.up();
-    yard.until_idle();
-    assert_eq!(yard.place.ends(), ["lost"]);
+    let daemon = fleet.up();
+    fleet.until_idle();
+    assert_eq!(fleet.place.ends(), ["lost"]);
     assert!(!lives(&inside));
-    eventually("its end is written", || yard.run_dir("worker").join("exit.json").exists());
-    yard.check_that_nothing_is_left();
+    eventually("its end is written", || fleet.run_dir("worker").join("exit.json").exists());
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
 
 #[test]
 fn a_container_whose_client_and_monitor_were_killed_is_ended() {
-    let yard = Yard::new();
-    yard.agent("worker", STUBBORN, "");
-    let daemon = yard.up();
-    yard.start("worker");
-    let container = yard.container();
+    let fleet = Fleet::new();
+    fleet.agent("worker", STUBBORN, "");
+    let daemon = fleet.up();
+    fleet.start("worker");
+    let container = fleet.container();
     kill(&container["State"]["ConmonPid"].to_string());
     let state: Value =
-        serde_json::from_str(&fs::read_to_string(yard.run_dir("worker").join("state.json")).unwrap())
+        serde_json::from_str(&fs::read_to_string(fleet.run_dir("worker").join("state.json")).unwrap())
             .unwrap();
     kill(&state["agent"]["pid"].to_string());
-    yard.until_idle();
+    fleet.until_idle();
     assert!(!lives(&container["State"]["Pid"].to_string()));
-    yard.check_that_nothing_is_left();
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
 
 #[test]
 fn without_its_engine_an_agent_in_a_container_is_refused_with_what_to_do() {
-    let yard = Yard::new();
-    yard.agent("worker", "echo never", "");
-    let bin = yard.place.path("bin");
+    let fleet = Fleet::new();
+    fleet.agent("worker", "echo never", "");
+    let bin = fleet.place.path("bin");
     fs::create_dir(&bin).unwrap();
-    let mut command = yard.place.command(&["up"]);
+    let mut command = fleet.place.command(&["up"]);
     command.env("PATH", &bin);
     let mut daemon = start(command);
     assert_eq!(daemon.line(), "ready");
-    let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+    let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
     assert_eq!(end["end"], "unstartable", "{end}");
     assert_eq!(end["reason"], "run it in a container: there is no podman in PATH", "{end}");
-    let mut doctor = yard.place.command(&["doctor"]);
+    let mut doctor = fleet.place.command(&["doctor"]);
     doctor.env("PATH", &bin);
     assert!(finish(doctor).out.contains("worker needs podman, which is not in PATH"));
     daemon.stop();
@@ -196,92 +196,92 @@ fn without_its_engine_an_agent_in_a_container_is_refused_with_what_to_do() {
 
 #[test]
 fn an_agent_without_its_image_never_ran_and_one_that_ends_with_the_engines_code_did() {
-    let yard = Yard::new();
-    yard.place.agent("worker", "", "container = { runtime = \"podman\", image = \"localhost/none:1\" }");
-    let daemon = yard.up();
-    let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+    let fleet = Fleet::new();
+    fleet.place.agent("worker", "", "container = { runtime = \"podman\", image = \"localhost/none:1\" }");
+    let daemon = fleet.up();
+    let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
     assert_eq!(end["end"], "unstartable", "{end}");
     assert!(end["reason"].as_str().unwrap().contains("podman ended with 125"), "{end}");
-    assert!(yard.place.log_of("worker").contains("localhost/none:1"));
-    yard.check_that_nothing_is_left();
+    assert!(fleet.place.log_of("worker").contains("localhost/none:1"));
+    fleet.check_that_nothing_is_left();
     daemon.stop();
     for code in [125, 127] {
-        yard.agent("worker", &format!("exit {code}"), "");
-        let daemon = yard.up();
-        let end = yard.place.run_agent("worker")["fate"]["end"].clone();
+        fleet.agent("worker", &format!("exit {code}"), "");
+        let daemon = fleet.up();
+        let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
         assert_eq!((&end["end"], &end["code"]), (&"failed".into(), &code.into()), "{end}");
-        yard.check_that_nothing_is_left();
+        fleet.check_that_nothing_is_left();
         daemon.stop();
     }
 }
 
 #[test]
 fn a_container_has_the_limits_that_are_shown_also_where_nothing_is_set() {
-    let yard = Yard::new();
+    let fleet = Fleet::new();
     for (set, origin) in
         [("", "default"), ("memory = \"64M\"\ncpus = 0.5\nprocesses = 30", "agents/worker/config.toml")]
     {
-        yard.agent(
+        fleet.agent(
             "worker",
             "echo x > up; while [ ! -e go ]; do sleep 0.05; done",
             &format!("[limits]\n{set}"),
         );
         let shown =
-            ["limits.memory", "limits.cpus", "limits.processes"].map(|key| yard.setting("worker", key));
+            ["limits.memory", "limits.cpus", "limits.processes"].map(|key| fleet.setting("worker", key));
         assert!(shown.iter().all(|(_, from)| from.starts_with(origin)), "{shown:?}");
         let [memory, cpus, processes] = shown.map(|(value, _)| value);
-        let daemon = yard.up();
-        yard.start("worker");
-        let limits = yard.container()["HostConfig"].clone();
+        let daemon = fleet.up();
+        fleet.start("worker");
+        let limits = fleet.container()["HostConfig"].clone();
         let memory = Size::parse(&memory).unwrap().bytes();
         assert!(memory > 0);
         assert_eq!((&limits["Memory"], &limits["MemorySwap"]), (&memory.into(), &memory.into()));
         let billionths = u64::from(Cpus::parse(&cpus).unwrap().hundredths()) * 10_000_000;
         assert_eq!(limits["NanoCpus"], billionths);
         assert_eq!(limits["PidsLimit"].to_string(), processes);
-        yard.place.write("go", "");
-        yard.until_idle();
+        fleet.place.write("go", "");
+        fleet.until_idle();
         daemon.stop();
         for file in ["go", "up"] {
-            fs::remove_file(yard.place.path(file)).unwrap();
+            fs::remove_file(fleet.place.path(file)).unwrap();
         }
     }
 }
 
 #[test]
 fn a_run_over_its_memory_ends_with_that_limit_and_one_below_it_does_not() {
-    let yard = Yard::new();
+    let fleet = Fleet::new();
     for (script, kind) in [
         ("exec tail /dev/zero", "limit"),
         ("tail /dev/zero; exit 3", "limit"),
         ("head -c 8000000 /dev/zero | tail -c 8000000 > /dev/null; exit 3", "failed"),
     ] {
-        yard.agent("worker", script, "limits = { memory = \"32M\" }");
-        let daemon = yard.up();
-        let end = yard.place.run_agent("worker")["fate"]["end"].clone();
-        let reason = yard.exit_of("worker")["reason"].clone();
+        fleet.agent("worker", script, "limits = { memory = \"32M\" }");
+        let daemon = fleet.up();
+        let end = fleet.place.run_agent("worker")["fate"]["end"].clone();
+        let reason = fleet.exit_of("worker")["reason"].clone();
         assert_eq!(reason["kind"], kind, "{script}: {end} {reason}");
         if kind == "limit" {
             assert_eq!(reason["what"], "memory");
             assert!(end["reason"].as_str().unwrap().contains("more than its limit"), "{end}");
         }
-        yard.check_that_nothing_is_left();
+        fleet.check_that_nothing_is_left();
         daemon.stop();
     }
 }
 
 #[test]
 fn more_processes_than_a_container_may_have_are_not_started() {
-    let yard = Yard::new();
-    yard.agent(
+    let fleet = Fleet::new();
+    fleet.agent(
         "worker",
         "for i in $(seq 60); do sleep 30 & done 2>&1; echo never",
         "timeout = \"20s\"\nlimits = { processes = 20 }",
     );
-    let daemon = yard.up();
-    yard.place.run_agent("worker");
-    let log = yard.place.log_of("worker");
+    let daemon = fleet.up();
+    fleet.place.run_agent("worker");
+    let log = fleet.place.log_of("worker");
     assert!(log.contains("can't fork") && !log.contains("never"), "{log}");
-    yard.check_that_nothing_is_left();
+    fleet.check_that_nothing_is_left();
     daemon.stop();
 }
