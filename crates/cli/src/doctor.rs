@@ -119,10 +119,11 @@ async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal
 
 async fn look_at(scene: &Scene, project: Option<&Project>) -> Result<(Option<Store>, Vec<Finding>), Refusal> {
     let opened = scene.open_existing().await?;
-    // First: what is tried on the store takes revisions.
-    let known = known(Some(opened.coord.store()), scene, project).await;
-    let Checkup { info, seen, mut findings } = doctor::look(opened.coord.store()).await;
-    findings.extend(known);
+    // What is tried on a store takes revisions: an older copy would no longer be seen to be one.
+    if let Some(known) = known(Some(opened.coord.store()), scene, project).await {
+        return Ok((None, vec![known]));
+    }
+    let Checkup { info, seen, findings } = doctor::look(opened.coord.store()).await;
     Ok((Some(Store { name: opened.name, info, seen }), findings))
 }
 
@@ -169,7 +170,7 @@ fn lines(scene: &Scene, answer: &Answer<'_>) -> String {
     let bell = answer.bell;
     let mut lines = match answer.store {
         Some(store) => vec![format!("store {}, bell {bell}", store.name), figures(&store.seen)],
-        None => vec![format!("store {} (not there), bell {bell}", redacted(scene.url()))],
+        None => vec![format!("store {} (not tried), bell {bell}", redacted(scene.url()))],
     };
     lines.extend(answer.findings.iter().flat_map(of_finding));
     lines.push(verdict(answer));

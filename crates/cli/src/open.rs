@@ -9,6 +9,7 @@ use std::time::Duration;
 use bell_api::outcome::Outcome;
 use bell_control::known_stores;
 use bell_control::place::{IGNORE_FILE, Place};
+use bell_control::store_history::{StoreHistory, revision};
 use bell_coord::{Coord, Denied};
 use bell_locks::LockBackend;
 use bell_locks::locks::StoreLocks;
@@ -139,6 +140,7 @@ pub(crate) async fn open(
     if exists(store, project).await? {
         let opened = bell_locks::open::open_store(&store.url).await?;
         if access == Access::Write {
+            check_history(store, project, &*opened).await?;
             note(store, project);
         }
         return Ok(opened);
@@ -186,6 +188,22 @@ async fn create(say: &Say, store: &ChosenStore, project: Option<&Path>) -> Resul
     let of = project.map(|project| format!(", for the project in {}", project.display())).unwrap_or_default();
     say.talk(&format!("bell: created the store {} ({}){of}", redacted(&store.url), store.origin.text()));
     Ok(opened)
+}
+
+/// Refuses a store of files that is an older copy than its project's daemon has seen: it would give fences a second time. Servers
+/// notice that by themselves.
+async fn check_history(
+    store: &ChosenStore,
+    project: Option<&Path>,
+    opened: &dyn Store,
+) -> Result<(), Refusal> {
+    let Some(project) = project.filter(|_| path_of(&store.url).is_some()) else { return Ok(()) };
+    let history = StoreHistory::load(&Place::of(project), &redacted(&store.url));
+    if history.revision == 0 {
+        return Ok(());
+    }
+    let revision = revision(opened).await.map_err(Denied::from)?;
+    Ok(history.check(revision).map_err(Denied::from)?)
 }
 
 /// Lists the store as used by the project, so that it is not created again when it is missing. A user who can't write there

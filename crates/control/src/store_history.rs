@@ -9,7 +9,7 @@ use std::path::Path;
 
 use bell_api::control::status::{Attention, AttentionKind};
 use bell_core::work::Wall;
-use bell_store::{Error, Kind, Revision};
+use bell_store::{Error, Kind, Outcome, Revision, Store, Txn};
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
@@ -70,6 +70,17 @@ impl TroubleKind {
                 "it went back in time: bring the newest copy back, or run bell store raise-epoch if this one is right"
             }
         }
+    }
+}
+
+/// How far a store is: a transaction that writes nothing goes where commits go, never to a copy that may lag behind.
+///
+/// # Errors
+/// If the store does not take commits.
+pub async fn revision(store: &dyn Store) -> Result<Revision, Error> {
+    match store.commit(Txn::default()).await? {
+        Outcome::Committed(committed) => Ok(committed.revision),
+        Outcome::Conflict(found) => Ok(found.revision),
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_control::place::Place;
-use bell_control::store_history::StoreHistory;
+use bell_control::store_history::{StoreHistory, revision};
 use bell_coord::work::wall_now;
 use bell_store::info::Durability;
-use bell_store::{Error, Outcome, Revision, Store, Txn};
+use bell_store::{Error, Store};
 
 use crate::site::Site;
 
@@ -35,6 +35,7 @@ pub(crate) async fn keep_watch(site: Arc<Site>, mut history: StoreHistory) {
     loop {
         tokio::time::sleep(EVERY).await;
         let answer = revision(&**site.coord.store()).await;
+        let answer = answer.and_then(|revision| history.check(revision).map(|()| revision));
         let next = history.clone().after(answer.as_ref().copied(), wall_now());
         if next.trouble != history.trouble {
             match &next.trouble {
@@ -54,14 +55,6 @@ pub(crate) async fn note_end(site: &Site) {
     let history = StoreHistory::load(&site.place, &bell_locks::open::redacted(&site.store_url));
     let answer = revision(&**site.coord.store()).await;
     save(&history.after(answer.as_ref().copied(), wall_now()), &site.place);
-}
-
-/// How far the store is: a transaction that writes nothing goes where commits go, never to a copy that may lag behind.
-async fn revision(store: &dyn Store) -> Result<Revision, Error> {
-    match store.commit(Txn::default()).await? {
-        Outcome::Committed(committed) => Ok(committed.revision),
-        Outcome::Conflict(found) => Ok(found.revision),
-    }
 }
 
 fn save(history: &StoreHistory, place: &Place) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bell_control::place::Place;
-use bell_control::store_history::StoreHistory;
-use bell_store::{Outcome, Store, Txn};
+use bell_control::store_history::{StoreHistory, revision};
+use bell_store::Store;
 use bell_verify::doctor::{Finding, Level};
 
 use super::judge::{finding, with_next};
@@ -16,11 +16,7 @@ pub(super) async fn look(store: Option<&Arc<dyn Store>>, place: &Place, url: &st
         let what = format!("the daemon does not use its store: {}", trouble.message);
         return Some(with_next(finding(Level::Broken, "store", what), trouble.hint.unwrap_or_default()));
     }
-    let revision = match store?.commit(Txn::default()).await.ok()? {
-        Outcome::Committed(committed) => committed.revision,
-        Outcome::Conflict(found) => found.revision,
-    };
-    let error = history.check(revision).err()?;
+    let error = history.check(revision(&**store?).await.ok()?).err()?;
     let what = format!("bell up refuses this store: could not {error}");
     Some(with_next(finding(Level::Broken, "store", what), error.advice()))
 }

@@ -347,7 +347,6 @@ mod tests {
         assert_eq!(worst("", &poor), Level::Note);
         for settings in [
             "run = \"claude\"",
-            "user = \"root\"",
             "[worktree]\nrepo = \".\"",
             "[paths]\nread = [\".\"]",
             "[container]\nimage = \"alpine\"",

@@ -110,6 +110,8 @@ fn a_daemon_whose_store_is_removed_takes_nothing_more_and_none_starts_over_an_ol
     assert!(refused.err.contains("went back in time") && refused.err.contains("raise-epoch"), "{refused:?}");
     let checkup = finish(served.place.command(&["doctor"]));
     assert!(checkup.out.contains("went back in time"), "{checkup:?}");
+    let lock = served.place.run(&["lock", "acquire", "deploy://x"]).expect(5);
+    assert!(lock.err.contains("went back in time"), "{lock:?}");
     served.place.run(&["store", "raise-epoch", "--yes"]).expect(0);
     served.start();
     assert!((200..300).contains(&served.run_worker()));
