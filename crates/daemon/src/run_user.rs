@@ -16,9 +16,9 @@ use rustix::process::{getegid, geteuid};
 const USER_OF_PACKAGE: &str = "bell";
 
 /// What to do where a daemon of root finds no user for its runs.
-pub const REMEDIES: &str = "Set `user` in config.toml: a user of this machine, or \"root\" if that is meant. Or give the project to a user \
-                            (chown -R ann .), and start bell as that user, or list the project in safe_projects of \
-                            /etc/bell/config.toml. Or make a user `bell` that can write it.";
+pub const REMEDIES: &str = "Set `user` in config.toml: a user of this machine, or root if that is meant (user = \"root\"). Or give the project \
+                            to a user (chown -R ann .), or to a user `bell` (useradd --system bell && chown -R bell .), and list it \
+                            in safe_projects of /etc/bell/config.toml.";
 
 /// What to do about a home that can't be used.
 pub const HOME_REMEDY: &str =
