@@ -216,12 +216,14 @@ impl Place {
         page.rows.into_iter().map(|(_, (job, undone))| (job, fate(&undone))).collect()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Whether nothing waits and nothing runs. It is read twice: a job whose run goes back to the queue between two records would
+    /// be in neither.
     pub(crate) fn is_idle(&self) -> bool {
-        self.recorded(async |coord| {
+        let is_seen_idle = async |coord: &Coord| {
             let waits = coord.lines().await?.iter().any(|(_, line)| line.waiting > 0);
-            Ok(!waits && coord.pool().await?.slots.is_empty())
-        })
+            Ok::<bool, Denied>(!waits && coord.pool().await?.slots.is_empty())
+        };
+        self.recorded(async |coord| Ok(is_seen_idle(coord).await? && is_seen_idle(coord).await?))
     }
 
     /// The names of all records that begin so.
