@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import grp
 import json
+import os
+import pwd
 import unittest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from bellwether import BellError, Invalid, LockBusy, Unauthorized, Unreachable
 from bellwether.address import Access, Address, find, of_project, of_run
@@ -79,6 +83,23 @@ class Finding(unittest.TestCase):
             of_project(self.folder / "inner")
         (self.folder / ".bell").chmod(0o777)
         with self.assertRaisesRegex(Unauthorized, "can write it"):
+            of_project(self.folder)
+
+    def test_a_project_that_a_group_can_write_counts_if_the_group_has_no_other_members(self) -> None:
+        self.told(url="http://127.0.0.1:8080")
+        state = self.folder / ".bell"
+        state.chmod(0o770)
+        gid = state.stat().st_gid
+        for others, trusted in (([], True), ([65_534], False)):
+            users = [pwd.struct_passwd((str(uid), "x", uid, gid, "", "", "")) for uid in [os.geteuid(), *others]]
+            group = grp.struct_group(("crew", "x", gid, [str(os.geteuid())]))
+            with patch("grp.getgrgid", return_value=group), patch("pwd.getpwall", return_value=users):
+                if trusted:
+                    of_project(self.folder)
+                else:
+                    with self.assertRaisesRegex(Unauthorized, "can write it"):
+                        of_project(self.folder)
+        with patch("grp.getgrgid", side_effect=KeyError), self.assertRaisesRegex(Unauthorized, "can write it"):
             of_project(self.folder)
 
     def test_the_socket_is_preferred_where_it_can_be_opened(self) -> None:

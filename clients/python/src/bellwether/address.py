@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -141,7 +142,10 @@ def of_project(folder: str | os.PathLike[str] = ".", key: str | None = None) -> 
 
 
 def _check_trusted(*folders: Path) -> None:
-    """Refuses a project of another user: its gateway could be anybody's. The rules are those of ``bell``."""
+    """Refuses a project of another user: its gateway could be anybody's.
+
+    The rules are those of ``bell``, but for its list of safe projects: such a project takes url and key here.
+    """
     trusted = {os.geteuid(), 0}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
         trusted.add(int(os.environ["SUDO_UID"]))
@@ -150,11 +154,40 @@ def _check_trusted(*folders: Path) -> None:
             found = folder.stat()
         except OSError as error:
             raise Unauthorized(f"could not look at {folder}: {error}", "Give url and key.") from error
-        if found.st_uid not in trusted or found.st_mode & 0o002:
+        by_group = found.st_mode & 0o020 and (_has_list(folder) or _has_others(found.st_gid, trusted))
+        if found.st_uid not in trusted or found.st_mode & 0o002 or by_group:
             raise Unauthorized(
                 f"could not use the project of {folder}: another user owns it or can write it",
-                "Give url and key, or use a project of this user.",
+                "Give url and key, or use a project that only this user can write.",
             )
+
+
+def _has_list(folder: Path) -> bool:
+    """Whether a folder has an access list: its group bits then say nothing about who may write."""
+    if not hasattr(os, "getxattr"):
+        # Only Linux has them there.
+        return False
+    try:
+        return bool(os.getxattr(folder, "system.posix_acl_access"))
+    except OSError as error:
+        return error.errno not in (errno.ENODATA, errno.ENOTSUP)
+
+
+def _has_others(gid: int, trusted: set[int]) -> bool:
+    """Whether a group has members that are not trusted anyway. One that is not listed may have any."""
+    # Not every system has them: a client elsewhere gives url and key.
+    import grp
+    import pwd
+
+    try:
+        named = grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return True
+    users = pwd.getpwall()
+    uids = {user.pw_name: user.pw_uid for user in users}
+    if any(uids.get(name) not in trusted for name in named):
+        return True
+    return any(user.pw_gid == gid and user.pw_uid not in trusted for user in users)
 
 
 def _url_in(told: Path) -> str:
