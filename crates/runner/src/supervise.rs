@@ -121,9 +121,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
             let pump = Pump::new(begun.out, begun.err, &mut log);
             let outcome = follow(course, pump).await;
             let exit = exit(&launch, &state, outcome, &log);
-            record(&dir, &exit).await?;
-            let _ = timeout(ENDED_LIMIT, hooks.ended(&exit)).await;
-            Ok(())
+            conclude(&dir, &exit, &hooks).await
         }
         Err(error) => {
             hooks.killing();
@@ -134,9 +132,7 @@ async fn run<H: Hooks>(run_dir: &Path, hooks: impl FnOnce() -> H) -> Result<()> 
                 Some(_) => (Reason::Lost { why: error.to_string() }, error.unclear()),
             };
             let exit = exit(&launch, &state, Outcome::of(reason), &log);
-            record(&dir, &exit).await?;
-            let _ = timeout(ENDED_LIMIT, hooks.ended(&exit)).await;
-            Err(error)
+            conclude(&dir, &exit, &hooks).await.and(Err(error))
         }
     };
     tidy_up(&mut children, &dir, &launch, group).await;
@@ -230,6 +226,13 @@ fn exit(launch: &Launch, state: &State, outcome: Outcome, log: &Writer) -> Exit 
         unconfirmed: outcome.unconfirmed,
         isolation: launch.isolation.as_ref().map(|isolation| isolation.means),
     }
+}
+
+/// Writes down how the run ended, then says so.
+async fn conclude(dir: &RunDir, exit: &Exit, hooks: &impl Hooks) -> Result<()> {
+    record(dir, exit).await?;
+    let _ = timeout(ENDED_LIMIT, hooks.ended(exit)).await;
+    Ok(())
 }
 
 /// Nobody else can tell how the run ended, so a disk that fails for a moment is tried again.

@@ -1,7 +1,7 @@
 //! Stores on this machine, and the command itself.
 
 use crate::report::{finding, is_left_as_it_was, proves_everything, records, verdicts};
-use crate::support::{Place, eventually};
+use crate::support::{Place, eventually, start};
 use bell_e2e::free_port;
 use rustix::process::Signal;
 
@@ -103,7 +103,10 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_a_living_run_is_left_alone(
     let place = Place::sqlite();
     let living = place.start(&["--json", "verify", "--only", "clock", "--only", "wrong-clock"]);
     eventually("one is at work", || !records(&place.url).is_empty());
-    let killed = place.start(&["--json", "verify", "--only", "exclusion"]);
+    // A process that is killed leaves its temporary folders.
+    let mut killed = place.command(&["--json", "verify", "--only", "exclusion"]);
+    killed.env("TMPDIR", place.folder.path());
+    let killed = start(killed);
     eventually("the other too", || records(&place.url).iter().any(|(name, _)| name.contains("/guard/")));
     killed.kill();
     let next = place.run(&["--json", "verify", "--only", "durability"]).expect(0);

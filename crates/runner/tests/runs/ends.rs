@@ -232,6 +232,19 @@ async fn the_agent_runs_in_the_group_of_its_run_which_goes_with_it() {
 }
 
 #[tokio::test]
+async fn a_run_whose_folder_was_removed_leaves_no_group() {
+    let run = Run::of("while [ ! -e $HERE/go ]; do sleep 0.05; done");
+    let _handle = run.start().await;
+    let Some(group) = run.group() else {
+        eprintln!("there are no control groups to be had: not tried");
+        return;
+    };
+    fs::remove_dir_all(&run.launch.run_dir).unwrap();
+    fs::write(run.path("go"), "").unwrap();
+    until(|| (!group.exists()).then_some(())).await;
+}
+
+#[tokio::test]
 async fn an_end_by_itself_is_told_without_a_warning() {
     let run = Run::of("true");
     run.end().await;

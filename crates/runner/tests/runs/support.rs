@@ -91,6 +91,13 @@ impl Run {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// The control group of the run, if it has one.
+    pub(crate) fn group(&self) -> Option<PathBuf> {
+        let state = fs::read(self.launch.run_dir.join("state.json")).ok()?;
+        let state: serde_json::Value = serde_json::from_slice(&state).ok()?;
+        state["cgroup"].as_str().map(PathBuf::from)
+    }
+
     /// Living processes with the run's mark.
     pub(crate) fn survivors(&self) -> Vec<i32> {
         let mark = format!("BELL_RUN_MARK={}", self.launch.nonce);
@@ -110,6 +117,8 @@ impl Drop for Run {
         for pid in self.survivors() {
             kill(pid, Signal::KILL);
         }
+        // A supervisor that was killed leaves it to the next daemon.
+        self.group().into_iter().for_each(|group| drop(fs::remove_dir(group)));
     }
 }
 
