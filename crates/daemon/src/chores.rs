@@ -8,6 +8,7 @@ use bell_coord::work::wall_now;
 use bell_core::work::Wall;
 use bell_store::clock::boottime;
 
+use crate::outage_log::OutageLog;
 use crate::site::Site;
 
 /// A lost run is noticed within this time after its session has lapsed.
@@ -21,10 +22,12 @@ const DAY_MS: u64 = 24 * 3_600 * 1_000;
 /// Does the chores until dropped.
 pub async fn keep_house(site: Arc<Site>) {
     let mut tidy_at = boottime();
+    let mut outage = OutageLog::new("look after the queues");
     loop {
         tokio::time::sleep(EVERY).await;
-        if let Err(error) = lost_and_due(&site).await {
-            tracing::warn!(%error, "could not look after the queues");
+        match lost_and_due(&site).await {
+            Ok(()) => outage.worked(),
+            Err(error) => outage.failed(&error),
         }
         if boottime() >= tidy_at {
             tidy_at = boottime() + TIDY_EVERY;

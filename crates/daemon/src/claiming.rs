@@ -12,6 +12,7 @@ use bell_project::agent::Agent;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock_waits::{Considered, LockWaits};
+use crate::outage_log::OutageLog;
 use crate::site::Site;
 use crate::start_error::StartError;
 use crate::watching::Runs;
@@ -63,14 +64,16 @@ async fn claim_until(
 ) {
     let mut project = site.project.clone();
     let (mut seen, mut held_back) = (0, 0_u32);
+    let (mut asking, mut waiting) = (OutageLog::new("ask for work"), OutageLog::new("wait for work"));
     while !stop.is_cancelled() {
         let sleep = match claim_all(site, starter, waits, stop).await {
             Ok((found, next)) => {
+                asking.worked();
                 held_back = if found == Found::HeldBack { held_back.saturating_add(1) } else { 0 };
                 next
             }
             Err(error) => {
-                tracing::warn!(%error, "could not ask for work");
+                asking.failed(&error);
                 RETRY_AFTER
             }
         };
@@ -89,9 +92,12 @@ async fn claim_until(
             },
             changed = project.changed() => if changed.is_err() { return },
             changed = site.coord.work_changed(seen) => match changed {
-                Ok(revision) => seen = revision,
+                Ok(revision) => {
+                    waiting.worked();
+                    seen = revision;
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "could not wait for work");
+                    waiting.failed(&error);
                     tokio::time::sleep(RETRY_AFTER).await;
                 }
             },

@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chores::keep_house;
 use crate::claiming::keep_claiming;
+use crate::outage_log::OutageLog;
 use crate::run_user;
 use crate::server::Gate;
 use crate::site::{LockStore, Metrics, Site};
@@ -381,6 +382,7 @@ async fn show_presence(coord: &Coord, node: &str) -> Result<Session, Denied> {
 
 /// Stays there until told to leave. A daemon that was stopped for longer than its session lasts comes back.
 async fn keep_presence(site: Arc<Site>, session: watch::Sender<Session>, leaving: CancellationToken) {
+    let mut outage = OutageLog::new("show that this node is there");
     loop {
         let current = session.borrow().clone();
         tokio::select! {
@@ -388,9 +390,12 @@ async fn keep_presence(site: Arc<Site>, session: watch::Sender<Session>, leaving
             () = current.over() => {}
         }
         match show_presence(&site.coord, &site.node).await {
-            Ok(again) => drop(session.send_replace(again)),
+            Ok(again) => {
+                outage.worked();
+                session.send_replace(again);
+            }
             Err(error) => {
-                tracing::warn!(%error, "could not show that this node is there");
+                outage.failed(&error);
                 tokio::time::sleep(RETRY_AFTER).await;
             }
         }

@@ -38,6 +38,7 @@ mod isolation;
 mod launching;
 mod lease_ends;
 mod lock_waits;
+mod outage_log;
 mod prompt;
 pub mod run_user;
 mod server;

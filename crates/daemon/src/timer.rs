@@ -22,6 +22,7 @@ use bell_project::settings;
 use bell_store::clock::boottime;
 use jiff::Timestamp;
 
+use crate::outage_log::OutageLog;
 use crate::site::Site;
 use crate::wall_watch::{Wall as WallClock, WallWatch};
 
@@ -36,11 +37,15 @@ pub async fn keep_time(site: Arc<Site>) {
     let mut project = site.project.clone();
     let watch = WallWatch::new(now(), boottime());
     let mut timer = Timer { site, considered: BTreeMap::new(), wakes: BTreeMap::new(), watch };
+    let mut outage = OutageLog::new("decide on schedules");
     loop {
         let sleep = match timer.tick().await {
-            Ok(next) => next.map_or(MAX_SLEEP, |next| until(next).min(MAX_SLEEP)),
+            Ok(next) => {
+                outage.worked();
+                next.map_or(MAX_SLEEP, |next| until(next).min(MAX_SLEEP))
+            }
             Err(error) => {
-                tracing::warn!(%error, "could not decide on schedules");
+                outage.failed(&error);
                 RETRY_AFTER
             }
         };
