@@ -224,13 +224,13 @@ impl Fleet {
         let log = self.run(&["logs", &run]).out;
         let why = self.run(&["--json", "why", &run]).json();
         let facts = why["facts"].as_array().unwrap();
-        let isolated_by = facts.iter().find(|fact| fact["what"] == "isolated by").map(|fact| &fact["value"]);
+        let isolation = facts.iter().find(|fact| fact["what"] == "isolation").map(|fact| &fact["value"]);
         fs::write(self.place.path("work/go"), "").unwrap();
         daemon.stop();
         assert_eq!(fs::read_to_string(self.home.path().join(".bashrc")).unwrap(), "mine\n");
         (
             log.lines().map(str::to_owned).collect(),
-            isolated_by.and_then(Value::as_str).unwrap_or_default().to_owned(),
+            isolation.and_then(Value::as_str).unwrap_or_default().to_owned(),
         )
     }
 }

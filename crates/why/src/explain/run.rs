@@ -127,7 +127,7 @@ fn waited_for(seen: &RunSeen, job: &Job) -> Option<String> {
 fn tell_more(seen: &RunSeen, answer: &mut Answer) {
     let run = &seen.run;
     if let Some(by) = run.isolation {
-        answer.fact("isolated by", by.to_string());
+        answer.fact("isolation", by.to_string());
     }
     if let Some(status) = &run.status {
         answer.fact("status", &**status);
