@@ -21,6 +21,7 @@ use bell_runner::presets::Presets;
 use bell_runner::user::User;
 use bell_runner::{isolation, sudo};
 use bell_store::clock::wall;
+use bell_why::words::count;
 use rustix::process::geteuid;
 use serde::Serialize;
 
@@ -224,7 +225,6 @@ fn lines(answer: &Answer<'_>) -> String {
         lines.extend(problem.hint.as_ref().map(|hint| format!("  hint: {hint}")));
     }
     lines.extend(answer.agents.iter().map(agent_line));
-    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     lines.push(format!(
         "{}, {}, {}",
         count(answer.agents.len(), "agent"),

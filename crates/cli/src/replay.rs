@@ -8,6 +8,7 @@ use bell_api::outcome::Outcome;
 use bell_coord::work::wall_now;
 use bell_core::work::Wall;
 use bell_core::work::job::{Fate, JobId};
+use bell_why::words;
 use serde::Serialize;
 
 use crate::answer::Refusal;
@@ -192,7 +193,7 @@ impl ReplayedAnswer {
 fn words(answer: &ReplayedAnswer) -> String {
     let verb = if answer.dry_run { "would replay" } else { "replayed" };
     let count = if answer.dry_run { answer.selected } else { answer.replayed };
-    let mut lines = vec![format!("{verb} {count} jobs")];
+    let mut lines = vec![format!("{verb} {}", words::count(count, "job"))];
     for (agent, counts) in &answer.agents {
         let count = if answer.dry_run { counts.selected } else { counts.replayed };
         let mut line = format!("  {agent:32} {count}");

@@ -2,7 +2,7 @@
 
 use bell_api::control::status::{AgentStatus, Attention, LockStatus, StatusAnswer, StatusQuery};
 use bell_api::exit;
-use bell_why::words::length;
+use bell_why::words::{count, length};
 
 use crate::answer::Refusal;
 use crate::cli::StatArgs;
@@ -30,7 +30,7 @@ fn lines(stat: &StatusAnswer, in_detail: bool) -> String {
     let mut lines =
         vec![format!("{daemons}, {}{of} running{lost}, {} waiting{paused}", stat.running, stat.waiting)];
     if stat.broken > 0 {
-        lines.push(format!("broken: {} errors in the project's files (bell check)", stat.broken));
+        lines.push(format!("broken: {} in the project's files (bell check)", count(stat.broken, "error")));
     }
     lines.extend(stat.attention.iter().map(attention_line));
     lines.extend(stat.agents.iter().map(agent_line));

@@ -11,6 +11,7 @@ use bell_control::place::Place;
 use bell_coord::audit::act;
 use bell_coord::work::wall_now;
 use bell_core::work::Wall;
+use bell_why::words::count;
 use rustix::process::Signal;
 use serde::Serialize;
 
@@ -91,8 +92,9 @@ pub(crate) async fn stop(say: &Say, reach: &Reach, args: &StopArgs) -> Result<u8
 /// How to bring back what a stop cleared.
 pub(crate) fn bring_back(cleared: usize) -> String {
     format!(
-        "{cleared} waiting jobs were cleared from the queue; bring them back: bell jobs replay --cleared (--dry-run shows \
-         them); on_stop = \"keep\" in config.toml keeps them"
+        "cleared {} from the queue; to bring back what was cleared: bell jobs replay --cleared (--dry-run shows it); \
+         on_stop = \"keep\" in config.toml keeps waiting jobs",
+        count(cleared, "waiting job")
     )
 }
 

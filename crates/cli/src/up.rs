@@ -13,6 +13,7 @@ use bell_daemon::flow::{Daemon, Options, Stopped, UpError};
 use bell_daemon::supervisor::Keeper;
 use bell_gateway::server::levers::Pace;
 use bell_project::stores::absolute;
+use bell_why::words::count;
 use listenfd::ListenFd;
 use serde::Serialize;
 
@@ -99,7 +100,8 @@ pub(crate) async fn up(say: &Say, reach: &Reach, args: &UpArgs) -> Result<u8, Re
         })
         .await?;
     let Stopped { cleared, interrupted } = stopped;
-    say.talk(&format!("stopped: {cleared} jobs cleared from the queue, {interrupted} runs interrupted"));
+    let (jobs, runs) = (count(cleared, "job"), count(interrupted, "run"));
+    say.talk(&format!("stopped: {jobs} cleared from the queue, {runs} interrupted"));
     if cleared > 0 {
         say.talk(&bring_back(cleared));
     }

@@ -19,6 +19,7 @@ use bell_core::work::shelve::{DeadLetter, Moved, Replayed};
 use bell_project::agent::Agent;
 use bell_project::load::Loaded;
 use bell_project::settings::OnStop;
+use bell_why::words::count;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -238,7 +239,10 @@ impl Control {
         let coord = self.coord.acting(act(&who.recorded(None), "clear", &name));
         let cleared = coord.clear(&name).await?.len();
         tracing::info!(agent = %name, cleared, by = who.words(None), "queue cleared");
-        Ok(DoneAnswer::new(format!("cleared {cleared} jobs of {name}; bell jobs undone lists them")))
+        Ok(DoneAnswer::new(format!(
+            "cleared {} of {name}; bell jobs undone lists them",
+            count(cleared, "job")
+        )))
     }
 }
 

@@ -8,7 +8,7 @@ use bell_locks::open::redacted;
 use bell_project::agent::Agent;
 use bell_project::problem::Problem;
 use bell_store::info::{Durability, FailOver, Info, Scope};
-use bell_why::words::timestamp;
+use bell_why::words::{count, timestamp};
 use serde::Serialize;
 
 use crate::stop::bring_back;
@@ -97,7 +97,10 @@ impl Ready {
             lines.push(format!("paused   nothing starts until bell resume: {reason}"));
         }
         if self.broken > 0 {
-            lines.push(format!("broken   {} problems; an agent with a problem does not run:", self.broken));
+            lines.push(format!(
+                "broken   {}; an agent with a problem does not run:",
+                count(self.broken, "problem")
+            ));
             lines.extend(self.problems.iter().flat_map(problem_lines).map(|line| format!("         {line}")));
         }
         if self.cleared > 0 {

@@ -20,7 +20,8 @@ fn cleared(count: usize) -> (Place, String) {
 #[test]
 fn a_stop_and_the_next_start_say_how_to_bring_back_what_was_cleared() {
     let (place, said) = cleared(2);
-    let way_back = "2 waiting jobs were cleared from the queue; bring them back: bell jobs replay --cleared";
+    let way_back =
+        "cleared 2 waiting jobs from the queue; to bring back what was cleared: bell jobs replay --cleared";
     assert!(said.contains(way_back), "{said}");
     let daemon = start(place.command(&["up"]));
     eventually("it is up", || place.path(".bell/bell.sock").exists());

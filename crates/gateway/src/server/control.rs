@@ -17,6 +17,7 @@ use bell_api::lock::LockAnswer;
 use bell_api::outcome::Outcome;
 use bell_control::{Refused, Who};
 use bell_coord::audit::act;
+use bell_why::words::count;
 use serde::Serialize;
 
 use super::Server;
@@ -267,9 +268,9 @@ async fn reload(
     server.control().record(act(&who, "reload", "the project")).await;
     let mistakes = match reloaded.mistakes {
         0 => String::new(),
-        count => format!(", and {count} mistakes in the files: bell check tells more"),
+        found => format!(", and {} in the files: bell check tells more", count(found, "mistake")),
     };
-    let message = format!("read the project again: {} agents{mistakes}", reloaded.agents);
+    let message = format!("read the project again: {}{mistakes}", count(reloaded.agents, "agent"));
     Ok(Answer(Outcome::Written, DoneAnswer::new(message)))
 }
 

@@ -92,10 +92,10 @@ fn attempt(seen: &RunSeen) -> String {
     match (job.failures, job.reruns) {
         (0, 0) => attempt.to_string(),
         (failures, 0) => {
-            format!("{attempt} of {}; the job failed {failures} times", rules.retries + 1)
+            format!("{attempt} of {}; failures of the job: {failures}", rules.retries + 1)
         }
         (_, reruns) => format!(
-            "{attempt}; the job was run again {reruns} times of {}, as its runs asked",
+            "{attempt}; the job was run again {reruns} of {} times, as its runs asked",
             rules.max_reruns
         ),
     }
