@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import json
 import os
@@ -84,6 +85,39 @@ class Finding(unittest.TestCase):
         (self.folder / ".bell").chmod(0o777)
         with self.assertRaisesRegex(Unauthorized, "can write it"):
             of_project(self.folder)
+
+    def test_a_project_of_another_user_is_refused_and_for_root_that_of_who_called_sudo_is_not(self) -> None:
+        self.told(url="http://127.0.0.1:8080")
+        if os.geteuid() == 0:
+            for path in (self.folder, self.folder / ".bell"):
+                os.chown(path, 65_534, -1)
+        owner = self.folder.stat().st_uid
+        for user, sudo, trusted in (
+            (owner, "", True),
+            (owner + 1, "", False),
+            (owner + 1, str(owner), False),
+            (0, "", False),
+            (0, str(owner + 1), False),
+            (0, str(owner), True),
+        ):
+            with patch("os.geteuid", return_value=user), patch.dict(os.environ, {"SUDO_UID": sudo}):
+                if trusted:
+                    of_project(self.folder)
+                else:
+                    with self.assertRaisesRegex(Unauthorized, "another user owns it"):
+                        of_project(self.folder)
+
+    def test_a_project_whose_access_list_may_let_others_write_is_refused(self) -> None:
+        self.told(url="http://127.0.0.1:8080")
+        (self.folder / ".bell").chmod(0o770)
+        missing, failed = OSError(errno.ENODATA, ""), OSError(errno.EIO, "")
+        for found, trusted in ((missing, True), (failed, False), (b"list", False)):
+            with patch("os.getxattr", side_effect=[found]), patch("bellwether.address._has_others", return_value=False):
+                if trusted:
+                    of_project(self.folder)
+                else:
+                    with self.assertRaisesRegex(Unauthorized, "can write it"):
+                        of_project(self.folder)
 
     def test_a_project_that_a_group_can_write_counts_if_the_group_has_no_other_members(self) -> None:
         self.told(url="http://127.0.0.1:8080")

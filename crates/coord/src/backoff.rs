@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn tries_are_bounded_and_pauses_grow() {
         let mut doubt = InDoubt::default();
-        let mut pauses = Vec::new();
-        while let Next::After(pause) = doubt.next() {
-            pauses.push(pause.as_millis());
-        }
-        assert_eq!(pauses, [0, 50, 100, 200, 400]);
+        let pauses = std::array::from_fn(|_| match doubt.next() {
+            Next::After(pause) => Some(pause.as_millis()),
+            Next::GiveUp => None,
+        });
+        assert_eq!(pauses, [Some(0), Some(50), Some(100), Some(200), Some(400), None]);
     }
 }

@@ -118,8 +118,24 @@ fn a_daemon_whose_store_is_removed_takes_nothing_more_and_none_starts_over_an_ol
     served.stop();
 }
 
+#[test]
+fn a_copy_from_just_before_a_daemon_stopped_is_refused_at_the_next_start() {
+    let mut served = Served::of(place());
+    let (store, copy) = (served.place.path("bell.db"), served.place.path("copy.db"));
+    served.run_worker();
+    eventually("it ran", || served.place.ends() == ["completed"]);
+    back_up(&store, &copy);
+    // The last that it writes says that this node leaves.
+    served.stop();
+    assert!(revision(&copy) < revision(&store));
+    bring_back(&copy, &store);
+    let refused = start_refused(&served.place);
+    assert!(refused.err.contains("went back in time"), "{refused:?}");
+}
+
 fn start_refused(place: &Place) -> Ran {
-    place.run(&["up"]).expect(5)
+    // One that starts would never end by itself.
+    place.start(&["up"]).end().expect(5)
 }
 
 #[test]

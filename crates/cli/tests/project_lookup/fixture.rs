@@ -8,12 +8,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran, Running, finish, start};
+use crate::support::{Place, Ran, Running, bare_command, start};
 
 pub(crate) const KEY: &str = "deploy://api-prod";
 
 /// Nobody: the stranger.
 pub(crate) const STRANGER: u32 = 65_534;
+
+/// Another user, who owns nothing.
+pub(crate) const OTHER: u32 = 65_533;
 
 /// Where a project is the same one.
 pub(crate) const INSIDE: [&str; 4] = ["fleet", "fleet/agents", "fleet/agents/worker", "fleet/src/deep"];
@@ -57,8 +60,30 @@ impl Fixture {
         command
     }
 
+    /// The same by another user, also in a folder that is closed to that user.
+    pub(crate) fn command_of_other(&self, from: &str, arguments: &[&str]) -> Command {
+        let here = self.place.folder.path();
+        fs::set_permissions(here, Permissions::from_mode(0o755)).unwrap();
+        let (program, state) = (here.join("bell"), here.join("state-of-other"));
+        if !program.exists() {
+            fs::copy(bare_command().get_program(), &program).unwrap();
+            fs::create_dir(&state).unwrap();
+            chown(&state, Some(OTHER), Some(OTHER)).expect("these tests need root");
+        }
+        #[expect(clippy::disallowed_methods, reason = "it becomes another user when it is in the folder")]
+        let mut command = Command::new("setpriv");
+        let ids = [format!("--reuid={OTHER}"), format!("--regid={OTHER}"), "--clear-groups".to_owned()];
+        command.args(ids).arg("--").arg(program).args(arguments).current_dir(self.path(from));
+        command.env("HOME", "/nonexistent").env("XDG_STATE_HOME", state);
+        for name in ["BELL_STORE", "BELL_PROJECT", "SUDO_UID", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Its end. One that never ends, such as a daemon that should have been refused, is a failure too.
     pub(crate) fn run(&self, from: &str, arguments: &[&str]) -> Ran {
-        finish(self.command(from, arguments))
+        start(self.command(from, arguments)).end()
     }
 
     pub(crate) fn json(&self, from: &str, arguments: &[&str]) -> Value {

@@ -1,14 +1,14 @@
 //! The one store of a project, whoever asks; and when there is none.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use bell_e2e::Redis;
 
 use crate::fixture::{Fixture, INSIDE, KEY};
-use crate::support::{bare_command, finish};
+use crate::support::{bare_command, finish, start};
 
 #[test]
 fn a_lock_that_the_fleet_holds_elsewhere_is_refused() {
@@ -81,6 +81,18 @@ fn a_relative_path_in_the_environment_is_below_the_project() {
         assert_eq!(info["store"], format!("sqlite:{}", fixture.path("fleet/x.db").display()), "{from}");
         assert_eq!(info["chosen_by"], "environment");
     }
+    let with_store = |from: &str, arguments: &[&str]| {
+        let mut command = fixture.command(from, &[&["--json"], arguments].concat());
+        command.env("BELL_STORE", "sqlite:x.db");
+        start(command)
+    };
+    let mut daemon = with_store("fleet/src/deep", &["up"]);
+    daemon.line();
+    let ran = with_store("fleet/agents", &["run", "worker", "--wait"]).end().json();
+    assert_eq!(ran["fate"]["end"]["end"], "completed", "{ran}");
+    with_store("fleet", &["stop"]).end().expect(0);
+    daemon.end().expect(0);
+    assert!(fixture.path("fleet/x.db").exists() && !fixture.path("fleet/src/deep/x.db").exists());
     let given = fixture.json("fleet/agents", &["store", "info", "--store", "sqlite:x.db"]);
     assert_eq!(given["store"], format!("sqlite:{}", fixture.path("fleet/agents/x.db").display()));
     assert_eq!(given["chosen_by"], "flag");
@@ -134,6 +146,41 @@ fn a_state_folder_that_can_not_be_used_is_an_error_and_not_a_way_to_another_stor
     let ran = fixture.run("outer/inner", &["lock", "acquire", KEY]);
     assert!(ran.code != 0, "{ran:?}");
     assert!(!fixture.path("outer/.bell/bell.db").exists() && !fixture.path("state").exists());
+}
+
+#[test]
+fn what_can_not_be_read_is_an_error_and_not_a_way_to_another_store() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("fleet/.bell")).unwrap();
+    fixture.project("fleet/part", "");
+    fs::set_permissions(fixture.path("fleet/part/agents"), Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(fixture.path("parent"), Permissions::from_mode(0o700)).unwrap();
+    for (from, what) in [("fleet/part", "fleet/part/agents"), ("parent", "parent")] {
+        for arguments in [&["lock", "acquire", KEY][..], &["lock", "list"], &["stat"]] {
+            let ran = finish(fixture.command_of_other(from, arguments)).expect(3);
+            let what = fixture.path(what).display().to_string();
+            assert!(ran.err.contains(&what) && ran.err.contains("can't be read"), "{arguments:?}: {ran:?}");
+        }
+    }
+    assert!(!fixture.path("state-of-other/bell").exists());
+}
+
+#[test]
+fn looking_at_a_store_elsewhere_makes_no_state_folder() {
+    for setting in ["sqlite:data/own.db", "file:store"] {
+        let fixture = Fixture::new();
+        fixture.project("fleet", &format!("store = \"{setting}\"\n"));
+        fs::create_dir(fixture.path("fleet/data")).unwrap();
+        fixture.run("fleet", &["lock", "acquire", KEY]).expect(0);
+        fs::remove_dir_all(fixture.path("fleet/.bell")).unwrap();
+        for arguments in
+            [&["lock", "list"][..], &["lock", "show", KEY], &["stat"], &["runs"], &["store", "info"]]
+        {
+            fixture.run("fleet", arguments).expect(0);
+            assert!(!fixture.path("fleet/.bell").exists(), "{arguments:?}");
+        }
+        assert_eq!(fixture.json("fleet", &["lock", "list"])["locks"][0]["key"], KEY);
+    }
 }
 
 #[test]
@@ -215,6 +262,23 @@ fn a_store_that_was_used_and_is_gone_is_refused_and_not_created_again() {
             fixture.run("fleet", &["lock", "acquire", KEY]).expect(1);
         }
     }
+}
+
+#[test]
+fn a_store_of_locks_that_only_a_daemon_has_used_is_not_created_again() {
+    let fixture = Fixture::new();
+    fixture.project("fleet", "user = \"root\"\nlocks = \"sqlite:disk/locks.db\"\n");
+    fs::create_dir(fixture.path("fleet/disk")).unwrap();
+    let daemon = fixture.up("fleet", &[]);
+    assert!(fixture.path("fleet/disk/locks.db").exists());
+    fixture.run("fleet", &["stop"]).expect(0);
+    daemon.end().expect(0);
+    unmount(&fixture);
+    for arguments in [&["lock", "acquire", KEY][..], &["up"]] {
+        let ran = fixture.run("fleet", arguments).expect(5);
+        assert!(ran.err.contains("it is not there any more"), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(fs::read_dir(fixture.path("fleet/disk")).unwrap().count(), 0);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -77,7 +76,6 @@ fn what_its_user_lists_as_safe_is_used_and_what_the_project_says_of_itself_is_no
 #[test]
 fn root_uses_the_project_of_the_user_who_called_sudo_and_no_other() {
     let fixture = Fixture::new();
-    fs::set_permissions(fixture.place.folder.path(), Permissions::from_mode(0o755)).unwrap();
     let binary = bare_command().get_program().to_owned();
     let as_sudo = |uid: &str| {
         let mut command = fixture.command("stranger", &["stat"]);
@@ -93,17 +91,43 @@ fn root_uses_the_project_of_the_user_who_called_sudo_and_no_other() {
     sudo.env("HOME", fixture.path("home"));
     assert_eq!(finish(sudo).code, 3, "root called it: the project is still a stranger's");
     // For others than root the variable means nothing.
-    let program = fixture.path("bell");
-    fs::copy(&binary, &program).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "tests run the real binary")]
-    let mut other = Command::new(&program);
-    other
-        .arg("stat")
-        .current_dir(fixture.path("stranger"))
-        .env("HOME", "/nonexistent")
-        .env("SUDO_UID", "65534");
-    other.env_remove("BELL_STORE").uid(65_533).gid(65_533);
+    let mut other = fixture.command_of_other("stranger", &["stat"]);
+    other.env("SUDO_UID", STRANGER.to_string());
     assert_eq!(finish(other).code, 3);
+}
+
+#[test]
+fn a_project_of_ones_own_that_others_can_write_does_not_list_itself_as_safe() {
+    let fixture = Fixture::new();
+    let fleet = fixture.path("fleet");
+    fs::write(fleet.join("config.toml"), format!("safe_projects = [{:?}, \"*\"]\n", fleet.to_str().unwrap()))
+        .unwrap();
+    fs::set_permissions(&fleet, Permissions::from_mode(0o757)).unwrap();
+    for arguments in [&["stat"][..], &["lock", "list"], &["up"]] {
+        let ran = fixture.run("fleet", arguments).expect(3);
+        assert!(ran.err.contains("is writable by every user"), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn what_the_system_lists_as_safe_is_used() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path("etc/bell")).unwrap();
+    let etc = |name: &str| fixture.path("etc").join(name);
+    for name in ["passwd", "group"] {
+        fs::copy(Path::new("/etc").join(name), etc(name)).unwrap();
+    }
+    for (listed, code) in [("fleet", 3), ("stranger", 0)] {
+        let line = format!("safe_projects = [{:?}]\n", fixture.path(listed).to_str().unwrap());
+        fs::write(etc("bell/config.toml"), line).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a mount namespace of its own")]
+        let mut own_etc = Command::new("unshare");
+        own_etc.args(["--mount", "sh", "-c", "mount --bind ../etc /etc && exec \"$0\" stat"]);
+        own_etc.arg(bare_command().get_program()).current_dir(fixture.path("stranger"));
+        own_etc.env("HOME", fixture.path("home")).env_remove("BELL_STORE").env_remove("BELL_PROJECT");
+        let ran = finish(own_etc);
+        assert_eq!(ran.code, code, "{listed}: {ran:?}");
+    }
 }
 
 #[test]
