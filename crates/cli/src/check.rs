@@ -120,12 +120,18 @@ fn without_rights(folder: &Folder, loaded: &Loaded) -> Vec<Problem> {
             Some(Problem::error(place, message).hint("Start bell up as root, or take `user` out."))
         } else {
             let refused = checked.entry(user.uid).or_insert_with(|| sudo::check(&user)).as_ref().err();
-            refused.map(|error| Problem::error(place, format!("could not {error}")).hint(error.advice()))
+            refused.map(|error| not_allowed(place, error))
         };
         // A user that the project's settings name is one problem, whatever agents it has.
         problems.extend(problem.filter(|problem| !problems.contains(problem)));
     }
     problems
+}
+
+/// The problem that sudo does not start runs as a user. What passes by itself needs no advice.
+fn not_allowed(place: Place, error: &RunnerError) -> Problem {
+    let problem = Problem::error(place, format!("could not {error}"));
+    if error.advice().is_empty() { problem } else { problem.hint(error.advice()) }
 }
 
 /// The problem that the home which an agent's settings name is none for its user.
@@ -244,4 +250,20 @@ fn agent_line(agent: &Checked<'_>) -> String {
     };
     let runs_as = agent.runs_as.as_ref().map(|runs_as| format!("; {runs_as}")).unwrap_or_default();
     format!("{}: {when}{runs_as}", agent.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use bell_runner::error::Kind;
+
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_has_no_empty_hint() {
+        let error = RunnerError::new(Kind::Unavailable, "run as ann by sudo: Cannot allocate memory");
+        let place = || Place::file("config.toml");
+        assert_eq!(not_allowed(place(), &error).hint, None);
+        let lasting = RunnerError::new(Kind::Denied, "run as ann by sudo").hint("Allow it.");
+        assert_eq!(not_allowed(place(), &lasting).hint.as_deref(), Some("Allow it."));
+    }
 }

@@ -90,10 +90,11 @@ fn a_daemon_starts_although_the_lock_of_the_killed_one_is_not_free_yet() {
     daemon.kill();
     let lock = fs::File::options().append(true).open(place.path(".bell/daemon.lock")).unwrap();
     lock.lock().unwrap();
-    let daemon = place.start(&["up"]);
+    let mut daemon = place.start(&["up"]);
     // For as long as the kernel may take to free the memory of the killed one.
     thread::sleep(Duration::from_millis(300));
     drop(lock);
+    assert_eq!(daemon.line(), "ready");
     assert_eq!(run(&place)["fate"]["end"]["end"], "completed");
     daemon.signal(Signal::TERM);
     daemon.end().expect(0);

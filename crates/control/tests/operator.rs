@@ -8,6 +8,7 @@ use std::time::Duration;
 use bell_api::control::acts::{
     BreakRequest, KillRequest, PauseRequest, ResumeRequest, ScaleRequest, TriggerRequest,
 };
+use bell_api::control::deliveries::{DELIVERIES_MAX, DeliveriesQuery};
 use bell_api::control::history::HistoryQuery;
 use bell_api::control::jobs::{JobState, UndoneQuery};
 use bell_api::control::runs::RunsQuery;
@@ -16,9 +17,12 @@ use bell_api::outcome::Outcome;
 use bell_control::limits::caps;
 use bell_control::{Control, Refused, Who};
 use bell_coord::work::running::{Claim, Work};
+use bell_coord::work::wall_now;
 use bell_coord::{Ask, Coord, Keep, Session};
 use bell_core::key::Key;
 use bell_core::session::Identity;
+use bell_core::work::delivery::{Delivery, DeliveryKey};
+use bell_core::work::receive::Receipt;
 use bell_core::work::run::End;
 use bell_project::folder::Folder;
 use bell_project::load::Loaded;
@@ -291,4 +295,31 @@ async fn why_answers_about_one_thing_and_says_what_is_near() {
     assert_eq!(why.answer.next[0], "have as many run as its settings say: bell scale triage default");
     let said = refused(fleet.control.why("triagee").await, Outcome::NotFound);
     assert!(said.ends_with("did you mean triage?"), "{said}");
+}
+
+#[tokio::test]
+async fn an_answer_has_no_more_deliveries_than_the_most_whatever_is_asked_for() {
+    let fleet = fleet();
+    for number in 0..=DELIVERIES_MAX {
+        let delivery = Delivery {
+            key: DeliveryKey { source: "hub".into(), id: format!("d-{number}").into() },
+            at: wall_now(),
+            event: "issues".to_owned(),
+            action: None,
+            place: None,
+            agents: Vec::new(),
+            unlisted: 0,
+            replay: None,
+            headers: Vec::new(),
+            bytes: 2,
+            body: None,
+        };
+        let receipt = Receipt { delivery: Arc::new(delivery), offers: Vec::new() };
+        fleet.control.coord.receive(receipt).await.unwrap();
+    }
+    let query = |limit, after| DeliveriesQuery { limit, after, ..DeliveriesQuery::default() };
+    let first = fleet.control.deliveries(&query(Some(u32::MAX), None)).await.unwrap();
+    assert_eq!(first.deliveries.len(), 1_000);
+    let rest = fleet.control.deliveries(&query(None, first.next)).await.unwrap();
+    assert_eq!(rest.deliveries.len(), 1, "nothing is passed over");
 }

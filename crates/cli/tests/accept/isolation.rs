@@ -36,6 +36,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("end another run", "kill -0 $(cat $P/work/pid)"),
     ("end its supervisor", "kill -0 $PPID"),
     ("read what the system keeps from its users", "grep -q . /etc/shadow"),
+    ("read the home of another user", "cat $HOMES/note"),
 ];
 
 /// What must fail where there are mounts: landlock says nothing of sockets.
@@ -76,13 +77,13 @@ struct Fleet {
     bell: PathBuf,
     /// The home of the daemon's user, which is not in the project.
     home: tempfile::TempDir,
-    /// Sockets that stand for those of other programs.
-    _doors: [Door; 2],
+    /// Sockets that stand for those of other programs, and a home of another user.
+    _doors: [Door; 3],
     /// The engine of the containers that `probe` runs in, if it does.
     podman: Option<Podman>,
 }
 
-/// A socket in a folder of its own. Both go when it is dropped.
+/// A socket and a note in a folder of its own. All go when it is dropped.
 struct Door(PathBuf, #[expect(dead_code, reason = "it is held")] UnixListener);
 
 impl Door {
@@ -96,6 +97,7 @@ impl Door {
         fs::create_dir_all(&folder).unwrap();
         let listener = UnixListener::bind(folder.join("socket")).unwrap();
         fs::set_permissions(folder.join("socket"), fs::Permissions::from_mode(0o666)).unwrap();
+        fs::write(folder.join("note"), "mine\n").unwrap();
         Self(folder, listener)
     }
 
@@ -107,24 +109,25 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-        // The folder of all of them, if it was made for this.
-        let _ = self.0.parent().map(fs::remove_dir);
+        // The folder of all of them, if it was made for this. Every machine has one for homes.
+        let _ = self.0.parent().filter(|folder| *folder != Path::new("/home")).map(fs::remove_dir);
     }
 }
 
 impl Fleet {
     fn of(user: As, attempts: &[(&str, &str)], settings: &str) -> Self {
         let (place, home) = (Place::sqlite(), tempfile::tempdir().unwrap());
-        let doors = [Door::at("/run/user"), Door::at("/run/crio")];
+        let doors = [Door::at("/run/user"), Door::at("/run/crio"), Door::at("/home")];
         let lines = attempts.iter().map(|(name, script)| {
             format!(
                 "if ( {script} ) > /dev/null 2>&1; then echo 'can {name}'; else echo 'can not {name}'; fi\n"
             )
         });
         let project = place.folder.path().display().to_string();
-        let [services, engine] = doors.each_ref().map(Door::socket);
+        let [services, engine, _] = doors.each_ref().map(Door::socket);
+        let homes = doors[2].0.display();
         let script = format!(
-            "P={project} SERVICES={services} ENGINE={engine} HIS=$(cat {project}/work/other) ELSEWHERE={}\n{}",
+            "P={project} SERVICES={services} ENGINE={engine} HOMES={homes} HIS=$(cat {project}/work/other) ELSEWHERE={}\n{}",
             home.path().display(),
             lines.collect::<String>()
         );
@@ -351,8 +354,16 @@ fn control_in_a_container_without_isolation_a_run_does_what_is_forbidden() {
 
 #[test]
 fn control_without_isolation_a_run_does_what_is_forbidden() {
-    let attempts =
-        [FORBIDDEN[0], FORBIDDEN[2], FORBIDDEN[3], FORBIDDEN[5], FORBIDDEN[6], FORBIDDEN[11], FORBIDDEN[13]];
+    let attempts = [
+        FORBIDDEN[0],
+        FORBIDDEN[2],
+        FORBIDDEN[3],
+        FORBIDDEN[5],
+        FORBIDDEN[6],
+        FORBIDDEN[11],
+        FORBIDDEN[13],
+        FORBIDDEN[16],
+    ];
     let (told, isolation) = Fleet::of(As::Nobody, &attempts, "isolation = \"none\"\n").told();
     assert_eq!(told, all("can", &attempts));
     assert_eq!(isolation, "nothing: it is not isolated");
@@ -414,11 +425,11 @@ fn fleet_of(owner: u32, settings: &str) -> (Place, String) {
 #[test]
 fn a_daemon_of_root_refuses_a_project_of_root_unless_its_settings_say_so() {
     let (place, _) = fleet_of(0, "");
-    let refused = place.run(&["up"]).expect(4).err;
+    assert!(place.run(&["check"]).out.contains("could not find a user for its runs"));
+    let refused = place.start(&["up"]).end().expect(4).err;
     for remedy in ["chown -R", "useradd --system bell", "user = \"root\""] {
         assert!(refused.contains(remedy), "{refused}");
     }
-    assert!(place.run(&["check"]).out.contains("could not find a user for its runs"));
     place.write("config.toml", "user = \"root\"\n");
     assert!(place.run(&["check"]).out.contains("logged in as root, runs as root"));
     place.up().let_it(|| drop(place.run_agent("who")));

@@ -13,6 +13,7 @@
 //! | `logs` | G5: what runs printed |
 //! | `container` | S17: runs in containers of a real engine |
 //! | `isolation` | S13: what a run can't read or change |
+//! | `no_means` | S13: a machine that can isolate no run |
 //! | `by_sudo` | S13: agents of another user, by sudo |
 //! | `hostile` | what wrong input and wrong agents get |
 //! | `table` | that the page names tests that are there |
@@ -31,6 +32,7 @@ mod isolation;
 mod lock_waits;
 mod logs;
 mod newcomers;
+mod no_means;
 #[path = "../support/podman.rs"]
 mod podman;
 mod project;

@@ -10,17 +10,17 @@ use crate::support::{Place, eventually};
 const FORGE: &str = "mkdir evil presets
 cp agents/forger/run evil/run
 printf -- '---\\nname: evil\\ndescription: x\\nrun: [\"touch\", \"PROJECT/evil-ran\"]\\nisolation: none\\nLINE---\\nx\\n' > evil/SKILL.md
-printf 'argv = [\"touch\", \"PROJECT/evil-preset\"]\\nprompt = \"stdin\"\\n' > presets/claude.toml
+printf 'about = \"x\"\\nargv = [\"touch\", \"PROJECT/evil-preset\"]\\nprompt = \"stdin\"\\n' > presets/claude.toml
 while [ ! -e go ]; do sleep 0.05; done";
 
-/// A project with the forger, which is isolated strictly, and an agent of a known preset.
-fn project() -> Place {
+/// A project with the forger, which is isolated strictly and does this before, and an agent of a known preset.
+fn project(before: &str) -> Place {
     let place = Place::sqlite();
     let path = place.folder.path().display().to_string();
     let line = crate::fleet::user().replace('\n', "\\n");
     place.agent(
         "forger",
-        &FORGE.replace("PROJECT", &path).replace("LINE", &line),
+        &format!("{before}{FORGE}").replace("PROJECT", &path).replace("LINE", &line),
         "isolation = \"strict\"\n",
     );
     place.agent("honest", "", "");
@@ -40,7 +40,7 @@ fn held_back(place: &Place) -> Vec<String> {
 
 #[test]
 fn agents_and_presets_that_a_run_makes_do_not_count_until_an_operator_has_the_project_read_again() {
-    let place = project();
+    let place = project("");
     let daemon = place.up();
     place.ask("forger");
     eventually("what it made is told", || held_back(&place) == ["evil", "presets"]);
@@ -66,6 +66,26 @@ fn agents_and_presets_that_a_run_makes_do_not_count_until_an_operator_has_the_pr
     assert_eq!(held_back(&place), [""; 0]);
     assert_eq!(place.run_agent("evil")["fate"]["end"]["end"], "completed");
     assert!(place.path("evil-ran").exists());
+    place.run_agent("honest");
+    assert!(place.path("evil-preset").exists(), "it would have been used");
+    daemon.stop();
+}
+
+#[test]
+fn what_a_run_makes_while_no_daemon_is_there_does_not_count_either() {
+    let place = project("echo x > up; while [ ! -e forge ]; do sleep 0.05; done\n");
+    let daemon = place.up();
+    place.ask("forger");
+    place.until_file("up");
+    daemon.kill();
+    place.write("forge", "");
+    let preset = place.path("presets/claude.toml");
+    eventually("it has forged", || fs::read_to_string(&preset).is_ok_and(|text| text.contains("stdin")));
+    let daemon = place.up();
+    assert_eq!(held_back(&place), ["evil", "presets"]);
+    place.write("go", "");
+    eventually("the run is over", || place.is_idle());
+    assert_ne!(place.run(&["run", "evil"]).code, 0);
     daemon.stop();
 }
 

@@ -9,7 +9,7 @@ const BEHAVIOURS: &str =
     "C1,C2,C3,C4,S1,S2,S3,S4,S5,S6,S7,S8,S9,S10,S11,S12,S13,S14,S15,S16,S17,G5,Wrong input";
 
 /// Files in which every test is about one of them.
-const ALL_OF: [&str; 13] = [
+const ALL_OF: [&str; 14] = [
     "accept/container.rs",
     "accept/cron.rs",
     "accept/holding.rs",
@@ -18,6 +18,7 @@ const ALL_OF: [&str; 13] = [
     "accept/lock_waits.rs",
     "accept/logs.rs",
     "accept/newcomers.rs",
+    "accept/no_means.rs",
     "accept/project.rs",
     "accept/runs.rs",
     "accept/work.rs",

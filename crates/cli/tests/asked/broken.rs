@@ -9,7 +9,7 @@ fn a_broken_config_is_refused_with_every_problem_and_leaves_nothing_behind() {
     let place = Place::sqlite();
     place.agent("worker", "true", "");
     place.write("config.toml", "scale = \"1\"\nstor = \"redis://db.example\"\n");
-    let refused = place.run(&["up"]).expect(4);
+    let refused = place.start(&["up"]).end().expect(4);
     for words in ["config.toml:1:", "config.toml:2:1: error", "did you mean \"store\"?"] {
         assert!(refused.err.contains(words), "{words}: {}", refused.err);
     }
@@ -19,7 +19,7 @@ fn a_broken_config_is_refused_with_every_problem_and_leaves_nothing_behind() {
         "a line each: {lines:?}"
     );
     assert!(!place.path(".bell").exists() && !place.path("bell.db").exists(), "nothing was made");
-    let refused = place.run(&["--json", "up"]).expect(4);
+    let refused = place.start(&["--json", "up"]).end().expect(4);
     assert_eq!(refused.json()["outcome"], "invalid");
 }
 

@@ -125,12 +125,18 @@ fn a_daemon_that_is_told_to_stop_answers_and_stops() {
 }
 
 #[test]
-fn bell_stop_stops_the_daemon_behind_a_gateway_and_waits_for_it() {
+fn bell_stop_stops_the_daemon_behind_a_gateway_waits_for_it_and_says_what_it_cleared() {
     let mut served = fleet();
+    served.post("/v1/pause", &json!({})).expect(200);
+    for _ in 0..2 {
+        served.post("/v1/agents/worker/run", &json!({})).expect(200);
+    }
     let url = format!("http://{}", served.address);
     let key_file = served.place.path(".bell/api-key").display().to_string();
     let ran = served.place.run(&["--url", &url, "--key-file", &key_file, "stop"]).expect(0);
     assert!(ran.out.contains("stopped the daemon at"), "{ran:?}");
+    let way_back = "2 waiting jobs are cleared from the queue; bring them back: bell jobs replay --cleared";
+    assert!(ran.err.contains(way_back), "{ran:?}");
     assert_eq!(served.end().code, 0);
     served.place.run(&["reload"]).expect(2);
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -137,6 +138,24 @@ fn a_body_that_is_too_large_is_refused_at_once_and_takes_no_room() {
     let grown = resident_kb(&served).saturating_sub(before);
     assert!(grown < 64 << 10, "it grew by {grown} kB");
     served.get("/healthz").expect(200);
+}
+
+/// Sends a request that is refused before its body was read, all of it, and reads the answer.
+fn send_in_vain(mut stream: impl Read + Write, request: &[u8]) -> Option<u16> {
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    status(&answer)
+}
+
+#[test]
+fn who_still_sends_a_body_that_was_refused_reads_the_refusal_by_socket_and_by_port() {
+    let served = Served::new();
+    let mut request = head(&served, "POST /healthz HTTP/1.1", &["Content-Length: 1000000"]);
+    request.resize(request.len() + 1_000_000, b'x');
+    let socket = UnixStream::connect(served.place.path(".bell/bell.sock")).unwrap();
+    assert_eq!(send_in_vain(socket, &request), Some(405));
+    assert_eq!(send_in_vain(served.connect(), &request), Some(405));
 }
 
 #[test]

@@ -200,7 +200,8 @@ fn one_session_may_not_have_everything() {
     for from in (0..1_000).step_by(16) {
         greedy.acquire(&ask(from, (from + 16).min(1_000))).expect(200);
     }
-    greedy.try_lock("job:one-more", "x").refused(429, "limit");
+    let refused = greedy.try_lock("job:one-more", "x").refused(429, "limit");
+    assert!(refused.header("retry-after").is_some(), "a lease may end by then");
     greedy.try_lock("job:7", "again").expect(200);
     greedy.release("job:7").expect(200);
     greedy.try_lock("job:one-more", "y").expect(200);
@@ -221,7 +222,8 @@ fn one_session_may_not_have_everything() {
             let shown: Value = served.get("/v1/locks/show?key=job:1").json();
             shown["waiting"] == 64
         });
-        other.acquire(&wait(64)).refused(429, "limit");
+        let refused = other.acquire(&wait(64)).refused(429, "limit");
+        assert!(refused.header("retry-after").is_some(), "a wait may end by then");
         greedy.end().expect(200);
         for wait in waits {
             wait.join().unwrap().expect(200);

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 
+use bell_core::acquire::MAX_KEYS;
+use bell_gateway::limits::HELD_MAX;
 use serde_json::{Value, json};
 
 use crate::served::{Reply, Served};
@@ -149,6 +151,22 @@ fn a_run_has_its_tools_over_http_in_both_eras_and_they_are_its_own() {
         .filter(|s| *s == "by mcp")
         .unwrap();
     reads_only_itself(&served, &first, &run);
+}
+
+#[test]
+fn a_run_that_holds_as_much_as_it_may_is_told_so_until_it_gives_something_back() {
+    let served = fleet();
+    let first = living(&served, "first");
+    for from in (0..HELD_MAX).step_by(MAX_KEYS) {
+        let keys: Vec<_> = (from..HELD_MAX.min(from + MAX_KEYS)).map(|key| format!("job:{key}")).collect();
+        assert_eq!(first.outcome("acquire_lock", json!({ "keys": keys })), "granted");
+    }
+    let (refused, is_error) = first.call("acquire_lock", locked("job:one-more"));
+    assert_eq!((&refused["outcome"], is_error), (&json!("limit"), true), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("that is the most"), "{refused}");
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("Release some")), "{refused}");
+    assert_eq!(first.outcome("release_lock", json!({"key": "job:0"})), "released");
+    assert_eq!(first.outcome("acquire_lock", locked("job:one-more")), "granted");
 }
 
 fn reads_only_itself(served: &Served, first: &Speaker<'_>, run: &str) {
