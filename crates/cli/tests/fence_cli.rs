@@ -45,11 +45,11 @@ fn the_fence_comes_from_the_lock_that_the_command_runs_under() {
 fn a_fifo_in_place_of_the_file_of_fences_is_refused_at_once() {
     let place = Place::sqlite();
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path(".report.fence"), rustix::fs::Mode::RUSR).unwrap();
+    assert!(place.start(&["fence", "show", "report"]).end().code != 0);
     let write = place.command(&["fence", "write", "report", "--fence", "1"]);
     let refused = finish_with(write, "text");
     assert!(refused.code != 0 && refused.err.contains("not a regular file"), "{refused:?}");
     assert!(!place.path("report").exists());
-    assert!(place.run(&["fence", "show", "report"]).code != 0);
 }
 
 #[test]

@@ -313,7 +313,8 @@ fn a_flock_needs_a_regular_file_and_never_creates_the_target_of_a_link() {
     std::os::unix::fs::symlink(place.path("target"), place.path("link")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     for name in ["link", "fifo"] {
-        let refused = place.run(&["lock", "run", "job:x", "--flock", name, "--", "touch", "ran"]).expect(4);
+        let run = place.start(&["lock", "run", "job:x", "--flock", name, "--", "touch", "ran"]);
+        let refused = run.end().expect(4);
         assert!(refused.err.contains("could not take the flock"), "{refused:?}");
     }
     assert!(!place.path("target").exists() && !place.path("ran").exists());

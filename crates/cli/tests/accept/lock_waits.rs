@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::fleet::WAIT;
 use crate::support::{Place, eventually};
 
-/// Holds a key for a minute at most, as a program outside of the fleet.
+/// Holds a key as a program outside of the fleet, for longer than any test waits for something.
 fn hold(place: &Place, key: &str) {
-    place.run(&["lock", "acquire", key, "--ttl", "60s"]).expect(0);
+    place.run(&["lock", "acquire", key, "--ttl", "10m"]).expect(0);
 }
 
 fn release(place: &Place, key: &str) {
@@ -56,6 +56,7 @@ fn a_job_waits_for_its_locks_without_a_runner_and_only_those_that_want_them_wait
         "another key, and the one runner was free"
     );
     assert!(fate(&place, &first).is_null() && fate(&place, &second).is_null());
+    assert_eq!(lock_wait(&place, &second), None, "it waits behind the first one, not beside it");
     assert_eq!((place.waiting("editor"), place.runs().len()), (2, 1), "waiting takes no run");
     let why = place.run(&["why", &first]).expect(0).out;
     assert!(why.contains("waits for its locks: repo://a"), "{why}");
@@ -156,7 +157,8 @@ fn a_busy_job_is_skipped_or_fails_where_its_agent_says_so_and_scheduled_ones_are
 fn a_call_that_needs_what_its_caller_holds_fails_at_once_with_the_path() {
     let place = Place::sqlite();
     place.agent("helper", "true", "locks = [\"repo://a\"]");
-    place.agent("caller", "bell call helper --wait > said 2>&1; echo $? > code", "locks = [\"repo://a\"]");
+    let settings = "locks = [\"repo://a\"]\ntimeout = \"30s\"";
+    place.agent("caller", "bell call helper --wait > said 2>&1; echo $? > code", settings);
     let daemon = place.up();
     let ran = place.run_agent("caller");
     assert_eq!(ran["fate"]["end"]["end"], "completed", "{ran}");
@@ -164,6 +166,27 @@ fn a_call_that_needs_what_its_caller_holds_fails_at_once_with_the_path() {
     let said = place.lines("said").join("\n");
     assert!(said.contains("repo://a") && said.contains("bell://calls/"), "{said}");
     assert!(place.runs_of("helper").is_empty());
+    daemon.stop();
+}
+
+#[test]
+fn a_call_behind_a_job_that_waits_for_what_its_caller_holds_fails_at_once_too() {
+    let place = Place::sqlite();
+    place.agent("helper", "true", "locks = [\"repo://a\"]");
+    let script = "echo x > up; until [ -e go ] || [ ! -e $PWD ]; do sleep 0.05; done; \
+                  bell call helper --wait > said 2>&1; echo $? > code";
+    place.agent("caller", script, "locks = [\"repo://a\"]\ntimeout = \"30s\"");
+    let daemon = place.up();
+    place.ask("caller");
+    place.until_file("up");
+    let first = place.ask("helper");
+    until_it_waits(&place, &first);
+    place.until_waiting("repo://a", 1);
+    fs::write(place.path("go"), "").unwrap();
+    assert_eq!(until_over(&place, &first)["end"]["end"], "completed", "the job before it got its turn");
+    assert_eq!((place.ends(), place.lines("code")), (vec!["completed".to_owned(); 2], vec!["1".to_owned()]));
+    let said = place.lines("said").join("\n");
+    assert!(said.contains("repo://a") && said.contains("bell://calls/"), "{said}");
     daemon.stop();
 }
 
