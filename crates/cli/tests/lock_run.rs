@@ -205,6 +205,18 @@ fn a_command_that_does_not_end_when_its_lock_is_lost_is_killed_with_all_it_start
 }
 
 #[test]
+fn a_command_that_does_not_end_is_killed_when_the_lease_that_can_not_be_renewed_ends_whatever_its_grace() {
+    let place = Place::sqlite();
+    let script = "trap '' TERM; echo up > up; while :; do sleep 0.05; done";
+    let running = place.start(&run(&["--ttl", "3s", "--kill-after", "10m"], script));
+    place.until_file("up");
+    // From now on the store refuses every renewal.
+    std::fs::rename(place.path("bell.db"), place.path("elsewhere.db")).unwrap();
+    let ran = running.end().expect(7);
+    assert!(ran.err.contains("the lock is lost: ending the command"), "{ran:?}");
+}
+
+#[test]
 fn what_the_command_leaves_running_does_not_keep_the_lock() {
     for place in Place::each() {
         let script = "sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > left";

@@ -402,3 +402,25 @@ fn worktree(site: &Site, wanted: &settings::Worktree) -> Worktree {
 fn ms(length: settings::Length) -> u64 {
     u64::try_from(length.get().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn unread(fault: ReadFault) -> StartError {
+        not_resolved(SecretError::File { path: "key".to_owned(), fault })
+    }
+
+    #[test]
+    fn a_secret_that_can_not_be_read_at_this_moment_says_nothing_about_the_agent() {
+        for errno in [Errno::MFILE, Errno::NOMEM, Errno::IO] {
+            assert!(matches!(unread(ReadFault::Io(errno.into())), StartError::Transient(_)), "{errno}");
+        }
+        assert!(matches!(unread(ReadFault::Io(Errno::ACCESS.into())), StartError::Agent(_)));
+        assert!(matches!(unread(ReadFault::Missing), StartError::Agent(_)));
+        let variable = SecretError::NoVariable("KEY".to_owned());
+        assert!(matches!(not_resolved(variable), StartError::Agent(_)));
+    }
+}

@@ -61,6 +61,13 @@ fn watchdog_at(end: Option<Duration>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use bell_coord::{Ask, Coord, Keep};
+    use bell_core::lock::Ttl;
+    use bell_core::session::Identity;
+    use bell_locks::LockBackend;
+    use bell_locks::locks::StoreLocks;
+    use bell_store::memory::Memory;
+
     use super::*;
 
     const fn s(seconds: u64) -> Option<Duration> {
@@ -76,6 +83,37 @@ mod tests {
                 })
                 .collect(),
         )
+    }
+
+    /// A session that holds a key for so long.
+    async fn holding(ttl: u64) -> (Session, Held) {
+        let coord = Coord::new(Arc::new(Memory::new()));
+        let session = Session::new(Identity::default(), Keep::Attended).unwrap();
+        let ttl = Ttl::new(Duration::from_secs(ttl)).unwrap();
+        let ask = Ask::new("job://a".parse().unwrap()).ttl(ttl);
+        let lease = coord.acquire(&session, &ask).await.unwrap().remove(0);
+        let backend: Arc<dyn LockBackend> = Arc::new(StoreLocks::new(Arc::clone(coord.store())));
+        (session.clone(), Held::new(&backend, &session, lease))
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_ends_before_the_session_of_its_run_is_the_deadline() {
+        let (session, held) = holding(5).await;
+        let end = held.ends_at().unwrap();
+        assert!(end < session.ends_at().unwrap());
+        assert_eq!(LeaseEnds::of([&session, &session], &[held]).kill_by(), Some(end - KILL_BEFORE));
+    }
+
+    #[tokio::test]
+    async fn of_the_sessions_of_a_run_the_one_that_ends_first_is_the_deadline() {
+        let (first, _held) = holding(60).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let (second, _other) = holding(60).await;
+        let end = first.ends_at().unwrap();
+        assert!(end < second.ends_at().unwrap());
+        for sessions in [[&first, &second], [&second, &first]] {
+            assert_eq!(LeaseEnds::of(sessions, &[]).kill_by(), Some(end - KILL_BEFORE));
+        }
     }
 
     #[test]

@@ -63,7 +63,16 @@ impl From<Denied> for StartError {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::sync::Arc;
 
+    use bell_coord::work::intake::new_job;
+    use bell_coord::work::running::Work;
+    use bell_coord::work::wall_now;
+    use bell_core::work::accept::{Offer, Overflow, Room};
+    use bell_core::work::agent::AgentName;
+    use bell_core::work::job::{JobSpec, Rules, Trigger};
+    use bell_core::work::line::Caps;
+    use bell_store::memory::Memory;
     use rustix::io::Errno;
 
     use super::*;
@@ -81,6 +90,29 @@ mod tests {
         }
         let away = Denied::Unavailable(bell_store::Error::new(bell_store::Kind::Unavailable, "reach it"));
         assert!(matches!(StartError::from(away), StartError::Transient(_)));
+    }
+
+    /// A claim that nothing was made of yet.
+    async fn claimed(coord: &Coord) -> RunId {
+        let agent: AgentName = "triage".parse().unwrap();
+        let spec =
+            JobSpec { agent: agent.clone(), trigger: Trigger::Manual { by: None }, rules: Rules::default() };
+        let offer = Offer { id: new_job(), spec, payload: "{}".into(), once: None, at: wall_now() };
+        coord.accept(&[offer], Room { size: 1, overflow: Overflow::Reject }).await.unwrap();
+        match coord.claim(&agent, Caps { agent: 1, fleet: None }, "here").await.unwrap() {
+            Work::Job(claim) => claim.run,
+            _ => panic!("a job that waits was not given away"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_run_of_a_supervisor_that_died_without_a_word_is_lost_only_if_it_had_begun() {
+        let coord = Coord::new(Arc::new(Memory::new()));
+        let run = claimed(&coord).await;
+        let unclear = StartError::from(Error::new(Kind::Gone, "start it: its supervisor has died"));
+        assert_eq!(unclear.end(&coord, &run).await.unwrap(), End::not_started(unclear.reason()));
+        coord.begin(&run, None).await.unwrap();
+        assert_eq!(unclear.end(&coord, &run).await.unwrap(), End::Lost, "its agent may have run");
     }
 
     #[test]

@@ -416,3 +416,17 @@ async fn told_to_end(coord: &Coord, run: &RunId) -> End {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_supervisor_that_has_killed_its_run_has_no_watchdog_any_more_however_long_its_store_is_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = Keeper::of(folder.path());
+        keeper.watchdog.replace(Some(Watchdog::start(|| None).unwrap()));
+        keeper.killing();
+        assert!(keeper.watchdog.borrow().is_none());
+    }
+}

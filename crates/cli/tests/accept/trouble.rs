@@ -97,6 +97,26 @@ fn a_daemon_without_descriptors_loses_no_job() {
     daemon.stop();
 }
 
+#[test]
+fn a_store_of_locks_that_is_not_there_when_runs_start_loses_no_job() {
+    let place = Place::sqlite();
+    place.write("config.toml", "locks = \"sqlite:disk/locks.db\"\n");
+    place.agent("good", "echo \"$BELL_JOB\" >> done", "scale = 1");
+    fs::create_dir(place.path("disk")).unwrap();
+    let daemon = place.up();
+    assert_eq!(place.run_agent("good")["fate"]["end"]["end"], "completed");
+    fs::rename(place.path("disk"), place.path("elsewhere")).unwrap();
+    let jobs = [place.ask("good"), place.ask("good")];
+    eventually("it is tried more than once", || {
+        place.ends().iter().filter(|end| *end == "unstartable").count() > 1
+    });
+    assert_eq!((place.undone(), place.lines("done").len()), (vec![], 1));
+    fs::rename(place.path("elsewhere"), place.path("disk")).unwrap();
+    eventually("both are done", || place.lines("done").len() == 3 && place.is_idle());
+    assert_eq!(place.lines("done")[1..], jobs);
+    daemon.stop();
+}
+
 /// The processes that are to become the agents of a project: children of its supervisors, under the shim's name.
 fn shims(place: &Place) -> Vec<i32> {
     let folder = place.folder.path().display().to_string();

@@ -125,6 +125,21 @@ async fn what_shed_its_mark_is_still_found_by_its_session_or_by_descent() {
 }
 
 #[tokio::test]
+async fn what_shed_its_mark_and_its_session_is_found_below_what_did_not() {
+    let child = "env -i setsid sh -c \"echo \\$\\$ > $HERE/child; exec /bin/sleep 1000\"";
+    let script = format!(
+        "setsid sh -c '{child} & sleep 1000' & while [ ! -s $HERE/child ]; do sleep 0.01; done; echo > $HERE/ready; wait"
+    );
+    let run = Run::of(&script).with(|launch| launch.cgroup = Cgroup::Never);
+    let handle = run.start().await;
+    run.left("ready").await;
+    let child = run.pid("child").await;
+    kill(handle.pid(), Signal::KILL);
+    within(handle.wait()).await.unwrap();
+    assert!(!is_alive(child));
+}
+
+#[tokio::test]
 async fn a_process_with_the_same_number_is_not_taken_for_the_supervisor() {
     let run = Run::of("sleep 1000");
     let handle = run.start().await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use bell_runner::launch::{AfterRun, Landlock, Stdin, Worktree};
+use bell_runner::launch::{AfterRun, Landlock, Launch, Stdin, Worktree};
 use bell_runner::spawn::spawn;
 use bell_runner::user::User;
 use bell_runner::{Error, Kind};
@@ -104,6 +104,19 @@ async fn a_program_that_is_not_bellwether_starts_no_run() {
     let run = Run::of("true");
     let error = within(spawn(Path::new("/bin/echo"), &run.launch)).await.unwrap_err();
     assert!(error.to_string().contains("supervisor"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_in_the_way_of_the_run_directory_is_trouble_of_the_machine_and_not_of_the_agent() {
+    let run = Run::of("echo > $HERE/ran");
+    fs::write(run.path("file"), "").unwrap();
+    for place in ["file/run-1", "file"] {
+        let run_dir = run.path(place);
+        let launch = Launch { run_dir, ..run.launch.clone() };
+        let error = within(spawn(program(), &launch)).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable, "{place}: {error}");
+    }
+    assert!(!run.path("ran").exists());
 }
 
 #[tokio::test]
