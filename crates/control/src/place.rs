@@ -137,9 +137,9 @@ impl Place {
         self.root.join("tally.sock")
     }
 
-    /// What the daemon has seen of its store (see [`crate::store_history`]).
-    pub fn store_history(&self) -> PathBuf {
-        self.root.join("store.json")
+    /// What the daemon has seen of its stores (see [`crate::store_history`]).
+    pub fn store_histories(&self) -> PathBuf {
+        self.root.join("stores.json")
     }
 
     /// Writes a file for this user only. Whoever reads it at this moment finds the old one or the new one.

@@ -99,13 +99,12 @@ impl Control {
 
     /// The store first: nothing else matters as much.
     fn attention(&self, loaded: &Loaded, orphaned: &[(AgentName, u32)]) -> Vec<Attention> {
-        let history = self.store.as_ref().map(|store| StoreHistory::load(&self.place, store));
-        let of_store = history.and_then(|history| history.attention(&self.place));
+        let histories = self.store.as_ref().map(|_| StoreHistory::all(&self.place)).unwrap_or_default();
+        let of_stores = histories.iter().filter_map(|history| history.attention(&self.place));
         let means = self.isolation.and_then(|probe| probe().ok());
         let enabled = loaded.agents.values().filter(|agent| agent.is_enabled());
         let isolation = enabled.flat_map(|agent| isolation(agent, means));
-        of_store
-            .into_iter()
+        of_stores
             .chain(broken_files(loaded))
             .chain(orphaned.iter().map(without_agent))
             .chain(isolation)

@@ -1,11 +1,12 @@
-//! What the daemon of a project has seen of its store: how far it had come, and what is wrong with it now.
+//! What the daemon of a project has seen of its stores: how far each had come, and what is wrong with it now.
 //!
-//! It lies beside the store, in `.bell/store.json`. A store that was brought back from a backup, or begun again, can't know
+//! It is in `.bell/stores.json`. A store that was brought back from a backup, or begun again, can't know
 //! how far it had come; whoever starts over it compares. It is a lower bound: a store that is ahead of it is in order.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bell_api::control::status::{Attention, AttentionKind};
 use bell_core::work::Wall;
@@ -106,16 +107,18 @@ impl StoreHistory {
     /// What was last written down of this store; nothing, if it was of another or can't be read.
     pub fn load(place: &Place, redacted: &str) -> Self {
         let store = Self::name_of(redacted);
-        Self::read(place).filter(|known| known.store == store).unwrap_or_else(|| Self::new(redacted))
+        Self::all(place).into_iter().find(|known| known.store == store).unwrap_or_else(|| Self::new(redacted))
     }
 
     /// Whether something was written down of the store with this name.
     pub(crate) fn is_of(place: &Place, name: &str) -> bool {
-        Self::read(place).is_some_and(|known| known.store == name)
+        Self::all(place).iter().any(|known| known.store == name)
     }
 
-    fn read(place: &Place) -> Option<Self> {
-        serde_json::from_slice(&fs::read(place.store_history()).ok()?).ok()
+    /// What was last written down of every store.
+    pub(crate) fn all(place: &Place) -> Vec<Self> {
+        let text = fs::read(place.store_histories()).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Writes it down. It is not synced: after a power cut an older one, or none, does less and harms nothing.
@@ -123,7 +126,22 @@ impl StoreHistory {
     /// # Errors
     /// If the file can't be written.
     pub fn save(&self, place: &Place) -> io::Result<()> {
-        place.write_unsynced(&place.store_history(), &serde_json::to_vec(self)?)
+        // Each store has its own task in the one daemon that writes.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Self::all(place);
+        all.retain(|known| known.store != self.store);
+        all.push(self.clone());
+        write(place, &all)
+    }
+
+    /// Forgets trouble that an earlier daemon had: the project may use other stores now.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn forget_troubles(place: &Place) -> io::Result<()> {
+        let all = Self::all(place).into_iter().map(|known| Self { trouble: None, ..known });
+        write(place, &all.collect::<Vec<_>>())
     }
 
     /// Refuses a store that is behind what was seen of it.
@@ -176,6 +194,10 @@ impl StoreHistory {
     }
 }
 
+fn write(place: &Place, all: &[StoreHistory]) -> io::Result<()> {
+    place.write_unsynced(&place.store_histories(), &serde_json::to_vec(all)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +246,11 @@ mod tests {
         at(7).save(&place).unwrap();
         assert_eq!(StoreHistory::load(&place, STORE), at(7));
         assert_eq!(StoreHistory::load(&place, "redis://other").revision, 0);
-        fs::write(place.store_history(), "{").unwrap();
+        let other = StoreHistory { revision: 3, ..StoreHistory::new("redis://other") };
+        other.save(&place).unwrap();
+        at(8).save(&place).unwrap();
+        assert_eq!(StoreHistory::all(&place), [other, at(8)], "each once");
+        fs::write(place.store_histories(), "{").unwrap();
         assert_eq!(StoreHistory::load(&place, STORE), at(0));
     }
 
@@ -240,5 +266,8 @@ mod tests {
         let shown = history.attention(&place).unwrap();
         assert_eq!((shown.kind, shown.subject.as_str()), (AttentionKind::StoreReplaced, STORE));
         assert_eq!(shown.hint.as_deref(), Some("start again"));
+        history.save(&place).unwrap();
+        StoreHistory::forget_troubles(&place).unwrap();
+        assert_eq!(StoreHistory::load(&place, STORE), at(7));
     }
 }

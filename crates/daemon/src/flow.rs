@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bell_control::place::Place;
+use bell_control::store_history::StoreHistory;
 use bell_control::{known, known_stores, nodes};
 use bell_coord::{Ask, Coord, Denied, Keep, Session};
 use bell_core::lock::Ttl;
@@ -185,7 +186,13 @@ impl Daemon {
         let store_url = stores::resolve(named.as_ref(), &loaded.settings, folder.path()).work.url;
         let store = Metered::new(open_known(&place, &store_url).await?);
         let lock_store = lock_store(&place, &loaded).await?;
-        let history = store_watch::check(&store, &place, &store_url).await.map_err(Denied::from)?;
+        if let Err(error) = StoreHistory::forget_troubles(&place) {
+            tracing::warn!(%error, "could not write down how far the stores are");
+        }
+        let mut histories = vec![store_watch::check(&store, &place, &store_url).await.map_err(Denied::from)?];
+        if let Some(LockStore { coord, url }) = &lock_store {
+            histories.push(store_watch::check(&**coord.store(), &place, url).await.map_err(Denied::from)?);
+        }
         let metrics = Metrics::new(store.metrics());
         let coord = Coord::new(Arc::new(store));
         let node = node_name();
@@ -216,7 +223,11 @@ impl Daemon {
         let gate =
             Gate::open(&site, Arc::clone(&wishes), presence.subscribe(), options.port.as_ref()).await?;
         let mut daemon = Self::begin(site, presence, gate, wishes, watching, under_way, occupied).await;
-        daemon.sources.spawn(store_watch::keep_watch(Arc::clone(&daemon.site), history));
+        let site = Arc::clone(&daemon.site);
+        for ((coord, _), history) in site.stores().zip(histories) {
+            let store = Arc::clone(coord.store());
+            daemon.sources.spawn(store_watch::keep_watch(store, site.place.clone(), history));
+        }
         Ok(daemon)
     }
 

@@ -44,6 +44,12 @@ pub struct LockStore {
 }
 
 impl Site {
+    /// The ways to all stores, with where each is.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = (&Coord, &str)> {
+        let locks = self.lock_store.iter().map(|store| (&store.coord, store.url.as_str()));
+        std::iter::once((&self.coord, self.store_url.as_str())).chain(locks)
+    }
+
     /// The way to the locks.
     pub fn locks(&self) -> &Coord {
         self.lock_store.as_ref().map_or(&self.coord, |store| &store.coord)

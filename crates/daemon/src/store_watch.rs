@@ -1,4 +1,4 @@
-//! Whether the store is still the one that it was: checked at the start, then now and then while the daemon runs.
+//! Whether each store is still the one that it was: checked at the start, then now and then while the daemon runs.
 //!
 //! A store refuses by itself what its process can know. What an earlier process knew is in [`StoreHistory`].
 
@@ -30,31 +30,33 @@ pub(crate) async fn check(store: &dyn Store, place: &Place, url: &str) -> Result
     Ok(history)
 }
 
-/// Asks the store until dropped, and writes down what it says.
-pub(crate) async fn keep_watch(site: Arc<Site>, mut history: StoreHistory) {
+/// Asks a store until dropped, and writes down what it says.
+pub(crate) async fn keep_watch(store: Arc<dyn Store>, place: Place, mut history: StoreHistory) {
     loop {
         tokio::time::sleep(EVERY).await;
-        let answer = revision(&**site.coord.store()).await;
+        let answer = revision(&*store).await;
         let answer = answer.and_then(|revision| history.check(revision).map(|()| revision));
         let next = history.clone().after(answer.as_ref().copied(), wall_now());
         if next.trouble != history.trouble {
             match &next.trouble {
                 Some(trouble) => tracing::error!(hint = trouble.hint, "{}", trouble.message),
-                None => tracing::info!("the store takes commits again"),
+                None => tracing::info!(store = next.store, "the store takes commits again"),
             }
         }
         if next != history {
-            save(&next, &site.place);
+            save(&next, &place);
             history = next;
         }
     }
 }
 
-/// Writes down how far the store is at the end.
+/// Writes down how far each store is at the end.
 pub(crate) async fn note_end(site: &Site) {
-    let history = StoreHistory::load(&site.place, &bell_locks::open::redacted(&site.store_url));
-    let answer = revision(&**site.coord.store()).await;
-    save(&history.after(answer.as_ref().copied(), wall_now()), &site.place);
+    for (coord, url) in site.stores() {
+        let history = StoreHistory::load(&site.place, &bell_locks::open::redacted(url));
+        let answer = revision(&**coord.store()).await;
+        save(&history.after(answer.as_ref().copied(), wall_now()), &site.place);
+    }
 }
 
 fn save(history: &StoreHistory, place: &Place) {

@@ -163,6 +163,6 @@ fn put_back_unless_last(place: &Place, copy: &[u8]) {
     if place.lines("begun").len() == 1 {
         put_back(place, copy);
         // What tells the next daemon that the store is an older one.
-        fs::remove_file(place.path(".bell/store.json")).unwrap();
+        fs::remove_file(place.path(".bell/stores.json")).unwrap();
     }
 }

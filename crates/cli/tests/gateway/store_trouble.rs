@@ -98,10 +98,10 @@ fn a_daemon_whose_store_is_removed_takes_nothing_more_and_none_starts_over_an_ol
     let older = revision(&store);
     served.run_worker();
     eventually("it ran again", || served.place.ends() == ["completed", "completed"]);
-    let history = served.place.path(".bell/store.json");
+    let history = served.place.path(".bell/stores.json");
     let seen =
         || -> Value { serde_json::from_slice(&fs::read(&history).unwrap_or_default()).unwrap_or_default() };
-    eventually("how far it is was written down", || seen()["revision"].as_u64() > Some(older + 5));
+    eventually("how far it is was written down", || seen()[0]["revision"].as_u64() > Some(older + 5));
     remove(&store);
     assert_eq!(served.run_worker(), 503);
     served.kill();

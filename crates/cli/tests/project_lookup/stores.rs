@@ -1,14 +1,16 @@
 //! The one store of a project, whoever asks; and when there is none.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use bell_e2e::Redis;
 
 use crate::fixture::{Fixture, INSIDE, KEY};
-use crate::support::{bare_command, finish, start};
+use crate::support::{bare_command, eventually, finish, start};
 
 #[test]
 fn a_lock_that_the_fleet_holds_elsewhere_is_refused() {
@@ -279,6 +281,66 @@ fn a_store_of_locks_that_only_a_daemon_has_used_is_not_created_again() {
         assert!(ran.err.contains("it is not there any more"), "{arguments:?}: {ran:?}");
     }
     assert_eq!(fs::read_dir(fixture.path("fleet/disk")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_older_copy_of_a_store_of_locks_is_refused_and_one_that_is_replaced_is_seen() {
+    let fixture = Fixture::new();
+    fixture.project("fleet", "user = \"root\"\nlocks = \"sqlite:locks.db\"\n");
+    let (store, copy) = (fixture.path("fleet/locks.db"), fixture.path("fleet/copy.db"));
+    let daemon = fixture.up("fleet", &[]);
+    let fence = || {
+        let granted = fixture.json("fleet", &["lock", "acquire", KEY]);
+        fixture.run("fleet", &["lock", "release", KEY]).expect(0);
+        granted["fence"].as_u64().unwrap()
+    };
+    let first = fence();
+    vacuum_into(&store, &copy);
+    assert!(fence() > first);
+    fixture.run("fleet", &["stop"]).expect(0);
+    daemon.end().expect(0);
+    let bring_back = || {
+        for ending in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{ending}", store.display()));
+        }
+        fs::copy(&copy, &store).unwrap();
+    };
+    bring_back();
+    for arguments in [&["lock", "acquire", KEY][..], &["up"]] {
+        let ran = fixture.run("fleet", arguments).expect(5);
+        assert!(ran.err.contains("went back in time"), "{arguments:?}: {ran:?}");
+    }
+    fixture.run("fleet", &["store", "raise-epoch", "--yes", "--store", "sqlite:locks.db"]).expect(0);
+    let daemon = fixture.up("fleet", &[]);
+    assert!(fence() > first);
+    bring_back();
+    eventually("the daemon is not ready", || {
+        let ready = ready(&fixture.path("fleet/.bell/bell.sock"));
+        let locks =
+            ready["checks"].as_array().unwrap().iter().find(|check| check["check"] == "locks").cloned();
+        locks.is_some_and(|locks| {
+            locks["ok"] == false && locks["reason"].as_str().unwrap().contains("replaced")
+        })
+    });
+    let ran = fixture.run("fleet", &["stat"]).expect(5);
+    assert!(ran.err.contains("locks.db or a file beside it was removed or replaced"), "{ran:?}");
+    fixture.run("fleet", &["stop"]);
+    daemon.end();
+}
+
+/// What `/readyz` answers on a daemon's socket.
+fn ready(socket: &Path) -> serde_json::Value {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// A copy of a SQLite file while others use it.
+fn vacuum_into(store: &Path, copy: &Path) {
+    let store = rusqlite::Connection::open(store).unwrap();
+    store.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whether anybody is there, and can work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -7,7 +8,7 @@ use axum::extract::State;
 use axum::routing::get;
 use bell_api::outcome::Outcome;
 use bell_control::store_history::TroubleKind;
-use bell_store::{Error, Txn, mount};
+use bell_store::{Error, Store, Txn, mount};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -44,7 +45,7 @@ pub(super) struct Readiness {
 /// One thing that must be in order. No reason names a host or a path: anybody may ask.
 #[derive(Serialize, JsonSchema)]
 struct Check {
-    /// What is looked at: `store`, `renewals` or `disk`.
+    /// What is looked at: `store`, `locks` if they are in another store, `renewals` or `disk`.
     check: &'static str,
     /// Whether it is in order.
     ok: bool,
@@ -62,20 +63,25 @@ async fn alive() -> Answer<Health> {
 }
 
 async fn ready(State(server): State<Server>) -> Answer<Readiness> {
-    let checks = vec![store(&server).await, renewals(&server), disk(&server)];
+    let control = server.control();
+    let (work, locks) = (control.coord.store(), control.locks.store());
+    let mut checks = vec![store("store", work).await];
+    if !Arc::ptr_eq(work, locks) {
+        checks.push(store("locks", locks).await);
+    }
+    checks.extend([renewals(&server), disk(&server)]);
     let is_ready = checks.iter().all(|check| check.ok);
     let (outcome, status) =
         if is_ready { (Outcome::Listed, "ready") } else { (Outcome::Unavailable, "not_ready") };
     Answer(outcome, Readiness { outcome, status, checks })
 }
 
-async fn store(server: &Server) -> Check {
-    let store = server.control().coord.store();
+async fn store(check: &'static str, store: &Arc<dyn Store>) -> Check {
     // A transaction that writes nothing only asks whether one that writes would be taken.
     match timeout(STORE_WITHIN, store.commit(Txn::default())).await {
-        Ok(Ok(_)) => Check::ok("store", "it takes commits"),
-        Ok(Err(error)) => Check::not("store", refusal_of(&error)),
-        Err(_) => Check::not("store", format!("it did not answer within {} s", STORE_WITHIN.as_secs())),
+        Ok(Ok(_)) => Check::ok(check, "it takes commits"),
+        Ok(Err(error)) => Check::not(check, refusal_of(&error)),
+        Err(_) => Check::not(check, format!("it did not answer within {} s", STORE_WITHIN.as_secs())),
     }
 }
 
