@@ -81,9 +81,8 @@ impl Scene {
         exists(&self.store, self.project()).await
     }
 
-    /// Whether the project has used the store, and it is not there any more.
-    pub(crate) fn is_gone(&self) -> Result<bool, Refusal> {
-        let Some(project) = self.project() else { return Ok(false) };
+    /// Whether this project has used the store, and it is not there any more.
+    pub(crate) fn is_gone(&self, project: &Path) -> Result<bool, Refusal> {
         let is_known = known_stores::check_missing(&Place::of(project), &redacted(self.url())).is_err();
         Ok(is_known && !bell_locks::open::exists(self.url())?)
     }

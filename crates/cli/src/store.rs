@@ -50,11 +50,13 @@ struct InfoAnswer<'a> {
 pub(crate) async fn store(say: &Say, reach: &Reach, command: &StoreCommand) -> Result<u8, Refusal> {
     let Located { project, stores: Stores { work, locks } } = reach.start.stores(reach.store.as_ref())?;
     let locks = (locks != work).then_some(locks);
+    // A store of the project may be named on the command line too.
+    let used_by = project.clone().or_else(|| reach.start.find().ok().flatten());
     let scene = Scene::new(say, work, project);
     let done = match command {
         StoreCommand::Info => info(&scene, locks.as_ref()).await,
         StoreCommand::RaiseEpoch { yes: false } => rehearse_raise(&scene).await,
-        StoreCommand::RaiseEpoch { yes: true } => raise_epoch(&scene).await,
+        StoreCommand::RaiseEpoch { yes: true } => raise_epoch(&scene, used_by.as_deref()).await,
     };
     Ok(done.unwrap_or_else(|refusal| scene.say.refuse(&refusal)))
 }
@@ -108,8 +110,10 @@ async fn rehearse_raise(scene: &Scene) -> Result<u8, Refusal> {
     Ok(exit::OK)
 }
 
-async fn raise_epoch(scene: &Scene) -> Result<u8, Refusal> {
-    if scene.is_gone()? {
+async fn raise_epoch(scene: &Scene, used_by: Option<&Path>) -> Result<u8, Refusal> {
+    if let Some(project) = used_by
+        && scene.is_gone(project)?
+    {
         // A new one in its place, which grants nothing before its epoch is raised.
         drop(bell_locks::open::open_store(scene.url()).await?);
     }

@@ -12,7 +12,7 @@ use bell_store::{Error, Kind};
 use rustix::process::geteuid;
 
 use crate::place::Place;
-use crate::store_history::StoreHistory;
+use crate::store_history::{StoreHistory, is_file, raise_epoch_of};
 
 const FILE: &str = "known-stores";
 
@@ -41,14 +41,11 @@ pub fn check_missing(place: &Place, redacted: &str) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!("use the store {name}: the project has used it, and it is not there any more");
-    Err(Error::new(Kind::Replaced, message).hint(
+    Err(Error::new(Kind::Replaced, message).hint(format!(
         "Check that its disk is mounted, or bring the store back, a SQLite file with its -wal file. To begin a new one in \
-         its place, run bell store raise-epoch --yes.",
-    ))
-}
-
-fn is_file(name: &str) -> bool {
-    name.starts_with("sqlite:") || name.starts_with("file:")
+         its place, run {}.",
+        raise_epoch_of(&name)
+    )))
 }
 
 fn is_listed(place: &Place, name: &str) -> bool {

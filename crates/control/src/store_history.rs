@@ -156,10 +156,11 @@ impl StoreHistory {
             "use the store: it went back in time: a daemon of this project saw revision {}, and now it is at {revision}",
             self.revision
         );
-        Err(Error::new(Kind::Rewound, message).hint(
+        Err(Error::new(Kind::Rewound, message).hint(format!(
             "It is an older copy or a new one, and would give fences twice. Bring the newest copy back, a SQLite file with its \
-             -wal file; if this one is right, run bell store raise-epoch --yes.",
-        ))
+             -wal file; if this one is right, run {}.",
+            raise_epoch_of(&self.store)
+        )))
     }
 
     /// The same after an answer of the store.
@@ -192,6 +193,18 @@ impl StoreHistory {
         let hint = Some(trouble.hint.clone()).filter(|hint| !hint.is_empty());
         Some(Attention { kind, subject: self.store.clone(), message: trouble.message.clone(), hint })
     }
+}
+
+/// The command that raises the epoch of a store with this name. A project may have two, and the password of a server is not
+/// known here.
+pub(crate) fn raise_epoch_of(name: &str) -> String {
+    let store = if is_file(name) { format!(" --store {name}") } else { String::new() };
+    format!("bell store raise-epoch --yes{store}")
+}
+
+/// Whether a store with this name is made of files.
+pub(crate) fn is_file(name: &str) -> bool {
+    name.starts_with("sqlite:") || name.starts_with("file:")
 }
 
 fn write(place: &Place, all: &[StoreHistory]) -> io::Result<()> {

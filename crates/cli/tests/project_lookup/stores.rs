@@ -281,6 +281,9 @@ fn a_store_of_locks_that_only_a_daemon_has_used_is_not_created_again() {
         assert!(ran.err.contains("it is not there any more"), "{arguments:?}: {ran:?}");
     }
     assert_eq!(fs::read_dir(fixture.path("fleet/disk")).unwrap().count(), 0);
+    let url = format!("sqlite:{}", fixture.path("fleet/disk/locks.db").display());
+    fixture.run("fleet", &["store", "raise-epoch", "--yes", "--store", &url]).expect(0);
+    fixture.run("fleet", &["lock", "acquire", KEY]).expect(0);
 }
 
 #[test]
@@ -309,8 +312,11 @@ fn an_older_copy_of_a_store_of_locks_is_refused_and_one_that_is_replaced_is_seen
     for arguments in [&["lock", "acquire", KEY][..], &["up"]] {
         let ran = fixture.run("fleet", arguments).expect(5);
         assert!(ran.err.contains("went back in time"), "{arguments:?}: {ran:?}");
+        let remedy = format!("bell store raise-epoch --yes --store sqlite:{}", store.display());
+        assert!(ran.err.contains(&remedy), "{arguments:?}: {ran:?}");
     }
-    fixture.run("fleet", &["store", "raise-epoch", "--yes", "--store", "sqlite:locks.db"]).expect(0);
+    let url = format!("sqlite:{}", store.display());
+    fixture.run("fleet", &["store", "raise-epoch", "--yes", "--store", &url]).expect(0);
     let daemon = fixture.up("fleet", &[]);
     assert!(fence() > first);
     bring_back();
