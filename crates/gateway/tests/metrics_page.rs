@@ -12,7 +12,7 @@ fn the_page_of_metrics_is_up_to_date() {
          Agents and sources that the project does not have are called `other`. Alert rules that use these are in \
          [deploy/prometheus](../../deploy/prometheus/rules.yml), a dashboard in [deploy/grafana](../../deploy/grafana/bellwether.json), and \
          what to do about each alert in the [runbook](../runbook/README.md).\n\n\
-         `GET /healthz` says that the process answers. `GET /readyz` answers 200 if the store takes commits, this node's leases are \
+         `GET /healthz` says that the process answers. `GET /readyz` answers 200 if the store, and that of `locks` if it is another one, takes commits, this node's leases are \
          renewed on time and the disk has room, else 503, with each check and its reason. Neither needs a key.\n",
         bell_gateway::metrics::names::markdown()
     );
