@@ -13,8 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A project whose daemon runs.
 pub(crate) struct Served {
-    pub(crate) place: Place,
+    /// Before the place: what still runs in a folder writes into it while it is removed.
     daemon: Option<Running>,
+    pub(crate) place: Place,
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
     /// The key that the daemon made for the project's owner.
