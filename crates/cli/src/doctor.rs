@@ -94,6 +94,7 @@ async fn examine(scene: &Scene, project: Option<&Project>) -> Result<u8, Refusal
         let clock = store.as_ref().and_then(|store| store.seen.clock);
         let seen = machine::look(project, clock.and_then(|clock| clock.ahead_ms))?;
         findings.extend(judge::judge(&project.loaded, &seen));
+        findings.extend(history::others(&Place::of(project.folder.path()), scene.url()));
         let settings = &project.loaded.settings.gateway;
         let open = gateway::look(settings, &Place::of(project.folder.path()));
         findings.extend(gateway::judge(settings, &open));

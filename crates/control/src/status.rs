@@ -55,7 +55,12 @@ impl Control {
         }
         let orphaned = if query.agent.is_none() { self.orphaned(&loaded).await? } else { Vec::new() };
         let of_orphaned: u32 = orphaned.iter().map(|(_, waiting)| waiting).sum();
-        let (locks, more_locks) = self.held(query.agent.as_deref()).await?;
+        let attention = self.attention(&loaded, &orphaned);
+        let (locks, more_locks) = match self.held(query.agent.as_deref()).await {
+            // A store of locks alone that the daemon does not use: attention says so, and the rest is still of use.
+            Err(_) if attention.iter().any(is_of_store) => (Vec::new(), false),
+            held => held?,
+        };
         Ok(StatusAnswer {
             outcome: Outcome::Listed,
             daemons: nodes::count(&self.coord).await?,
@@ -65,7 +70,7 @@ impl Control {
             waiting: agents.iter().map(|agent| agent.waiting).sum::<u32>() + of_orphaned,
             paused: standing.pool.paused.map(|pause| pause.reason),
             broken: loaded.problems.iter().filter(|problem| problem.is_error()).count(),
-            attention: self.attention(&loaded, &orphaned),
+            attention,
             agents,
             locks,
             more_locks,
@@ -97,7 +102,7 @@ impl Control {
         Ok(AgentAnswer { outcome: Outcome::Listed, agent })
     }
 
-    /// The store first: nothing else matters as much.
+    /// The stores first: nothing else matters as much.
     fn attention(&self, loaded: &Loaded, orphaned: &[(AgentName, u32)]) -> Vec<Attention> {
         let histories = self.store.as_ref().map(|_| StoreHistory::all(&self.place)).unwrap_or_default();
         let of_stores = histories.iter().filter_map(|history| history.attention(&self.place));
@@ -191,6 +196,10 @@ impl Control {
         let shown = listing.locks.iter().filter(|state| !state.key.is_reserved() && is_its(state));
         Ok((shown.map(lock_status).collect(), listing.next.is_some()))
     }
+}
+
+fn is_of_store(attention: &Attention) -> bool {
+    matches!(attention.kind, AttentionKind::StoreReplaced | AttentionKind::StoreWentBack)
 }
 
 fn without_agent((agent, waiting): &(AgentName, u32)) -> Attention {

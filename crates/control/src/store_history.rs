@@ -116,9 +116,17 @@ impl StoreHistory {
     }
 
     /// What was last written down of every store.
-    pub(crate) fn all(place: &Place) -> Vec<Self> {
-        let text = fs::read(place.store_histories()).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+    pub fn all(place: &Place) -> Vec<Self> {
+        Self::read(place).unwrap_or_default()
+    }
+
+    /// A file that is missing or can't be understood says nothing; one that can't be read now must not be written anew.
+    fn read(place: &Place) -> io::Result<Vec<Self>> {
+        match fs::read(place.store_histories()) {
+            Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes it down. It is not synced: after a power cut an older one, or none, does less and harms nothing.
@@ -129,7 +137,7 @@ impl StoreHistory {
         // Each store has its own task in the one daemon that writes.
         static WRITING: Mutex<()> = Mutex::new(());
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = Self::all(place);
+        let mut all = Self::read(place)?;
         all.retain(|known| known.store != self.store);
         all.push(self.clone());
         write(place, &all)
@@ -140,7 +148,7 @@ impl StoreHistory {
     /// # Errors
     /// If the file can't be written.
     pub fn forget_troubles(place: &Place) -> io::Result<()> {
-        let all = Self::all(place).into_iter().map(|known| Self { trouble: None, ..known });
+        let all = Self::read(place)?.into_iter().map(|known| Self { trouble: None, ..known });
         write(place, &all.collect::<Vec<_>>())
     }
 

@@ -102,7 +102,7 @@ impl Error {
         self
     }
 
-    /// Says that nobody can tell whether the agent ran.
+    /// Says that it is not known whether the agent ran.
     #[must_use]
     pub(crate) fn unclear(mut self) -> Self {
         self.kind = Kind::Gone;

@@ -20,3 +20,13 @@ pub(super) async fn look(store: Option<&Arc<dyn Store>>, place: &Place, url: &st
     let what = format!("bell up refuses this store: could not {error}");
     Some(with_next(finding(Level::Broken, "store", what), error.advice()))
 }
+
+/// What the daemon found about the project's other stores.
+pub(super) fn others<'a>(place: &'a Place, url: &str) -> impl Iterator<Item = Finding> + 'a {
+    let looked_at = StoreHistory::name_of(&bell_locks::open::redacted(url));
+    let others = StoreHistory::all(place).into_iter().filter(move |history| history.store != looked_at);
+    others.filter_map(|history| history.attention(place)).map(|trouble| {
+        let what = format!("the daemon does not use the store {}: {}", trouble.subject, trouble.message);
+        with_next(finding(Level::Broken, "store", what), trouble.hint.unwrap_or_default())
+    })
+}

@@ -127,7 +127,7 @@ impl Fleet {
         let [services, engine, _] = doors.each_ref().map(Door::socket);
         let homes = doors[2].0.display();
         let script = format!(
-            "P={project} SERVICES={services} ENGINE={engine} HOMES={homes} HIS=$(cat {project}/work/other) ELSEWHERE={}\n{}",
+            "P={project} SERVICES={services} ENGINE={engine} HOMES={homes} HIS=$(cd $P/work; cat other) ELSEWHERE={}\n{}",
             home.path().display(),
             lines.collect::<String>()
         );

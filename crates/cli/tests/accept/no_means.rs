@@ -4,7 +4,7 @@ use landlock::{AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreat
 
 use crate::support::Place;
 
-/// The rules that a process can be under at once. One more is refused, and under any of them nobody makes mounts.
+/// How many rules a process can be under: one more is refused. A process under any rule can't make mounts.
 const LAYERS: usize = 16;
 
 /// Does something in a thread whose processes can neither make mounts nor rules of their own.

@@ -111,11 +111,9 @@ async fn who_waits_for_a_supervisor_that_is_killed_hears_that_the_run_is_lost() 
     assert!(handle.kill("late", How::AtOnce).is_err());
 }
 
-#[tokio::test]
-async fn what_shed_its_mark_is_still_found_by_its_session_or_by_descent() {
-    let script = "env -i sh -c 'echo $$ > '$HERE'/child; while :; do /bin/sleep 1; done' & \
-                  while [ ! -s $HERE/child ]; do sleep 0.01; done; echo > $HERE/ready; wait";
-    let run = Run::of(script).with(|launch| launch.cgroup = Cgroup::Never);
+/// Has the supervisor killed once the agent's child is there, with no control group to find that by.
+async fn its_child_is_found(run: Run) {
+    let run = run.with(|launch| launch.cgroup = Cgroup::Never);
     let handle = run.start().await;
     run.left("ready").await;
     let child = run.pid("child").await;
@@ -125,18 +123,19 @@ async fn what_shed_its_mark_is_still_found_by_its_session_or_by_descent() {
 }
 
 #[tokio::test]
+async fn what_shed_its_mark_is_still_found_by_its_session_or_by_descent() {
+    let script = "env -i sh -c 'echo $$ > '$HERE'/child; while :; do /bin/sleep 1; done' & \
+                  while [ ! -s $HERE/child ]; do sleep 0.01; done; echo > $HERE/ready; wait";
+    its_child_is_found(Run::of(script)).await;
+}
+
+#[tokio::test]
 async fn what_shed_its_mark_and_its_session_is_found_below_what_did_not() {
     let child = "env -i setsid sh -c \"echo \\$\\$ > $HERE/child; exec /bin/sleep 1000\"";
     let script = format!(
         "setsid sh -c '{child} & sleep 1000' & while [ ! -s $HERE/child ]; do sleep 0.01; done; echo > $HERE/ready; wait"
     );
-    let run = Run::of(&script).with(|launch| launch.cgroup = Cgroup::Never);
-    let handle = run.start().await;
-    run.left("ready").await;
-    let child = run.pid("child").await;
-    kill(handle.pid(), Signal::KILL);
-    within(handle.wait()).await.unwrap();
-    assert!(!is_alive(child));
+    its_child_is_found(Run::of(&script)).await;
 }
 
 #[tokio::test]

@@ -210,7 +210,7 @@ async fn a_supervisor_that_is_killed_while_its_run_starts_leaves_no_process() {
         let state = getting_ready(&run).await;
         kill(i32::try_from(state["supervisor"]["pid"].as_i64().unwrap()).unwrap(), Signal::KILL);
     });
-    assert_eq!(started.unwrap_err().kind(), Kind::Gone, "nobody can tell whether the agent ran");
+    assert_eq!(started.unwrap_err().kind(), Kind::Gone, "it is not known whether the agent ran");
     until(|| run.survivors().is_empty().then_some(())).await;
     assert_eq!(run.out(), "");
 }
