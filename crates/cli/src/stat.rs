@@ -20,6 +20,10 @@ pub(crate) async fn stat(say: &Say, reach: &Reach, args: &StatArgs) -> Result<u8
 
 fn lines(stat: &StatusAnswer, in_detail: bool) -> String {
     let daemons = match stat.daemons {
+        // One that can't use its store is not in it, but says why.
+        0 if stat.attention.iter().any(|entry| entry.kind.is_of_store()) => {
+            "the daemon does not use its store".to_owned()
+        }
         0 => "no daemon runs: bell up".to_owned(),
         1 => "1 daemon".to_owned(),
         many => format!("{many} daemons"),

@@ -58,7 +58,7 @@ impl Control {
         let attention = self.attention(&loaded, &orphaned);
         let (locks, more_locks) = match self.held(query.agent.as_deref()).await {
             // A store of locks alone that the daemon does not use: attention says so, and the rest is still of use.
-            Err(_) if attention.iter().any(is_of_store) => (Vec::new(), false),
+            Err(_) if attention.iter().any(|entry| entry.kind.is_of_store()) => (Vec::new(), false),
             held => held?,
         };
         Ok(StatusAnswer {
@@ -196,10 +196,6 @@ impl Control {
         let shown = listing.locks.iter().filter(|state| !state.key.is_reserved() && is_its(state));
         Ok((shown.map(lock_status).collect(), listing.next.is_some()))
     }
-}
-
-fn is_of_store(attention: &Attention) -> bool {
-    matches!(attention.kind, AttentionKind::StoreReplaced | AttentionKind::StoreWentBack)
 }
 
 fn without_agent((agent, waiting): &(AgentName, u32)) -> Attention {

@@ -84,6 +84,13 @@ pub enum AttentionKind {
     EditsProject,
 }
 
+impl AttentionKind {
+    /// Whether a store is not used until an operator acts.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self, Self::StoreReplaced | Self::StoreWentBack)
+    }
+}
+
 /// How an agent stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStatus {

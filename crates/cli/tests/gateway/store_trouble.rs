@@ -74,6 +74,8 @@ fn a_daemon_whose_store_is_replaced_takes_nothing_more_and_everything_says_so() 
     eventually("attention says so", || {
         served.place.json(&["stat"])["attention"][0]["kind"] == "store_replaced"
     });
+    let shown = served.place.run(&["stat"]).out;
+    assert!(!shown.contains("no daemon runs"), "{shown}");
     let checkup = finish(served.place.command(&["--json", "doctor"]));
     assert_eq!(checkup.code, 1, "{checkup:?}");
     let findings = checkup.json()["findings"].clone();
