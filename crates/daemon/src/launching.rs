@@ -104,8 +104,8 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     let run_dir = site.place.run_dir(&claim.run);
     let words = prompt(agent, context);
     let mut launch = Launch::new(claim.run.as_str(), &run_dir, Vec::new())?;
-    let agent_dir = launch.agent_dir();
-    launch.env = environment(site, agent, claim, &agent_dir)?;
+    launch.user = run_user::user(agent, site.folder.path())?;
+    launch.env = environment(site, agent, claim, &launch)?;
     launch.cwd = site.folder.path().to_owned();
     launch.stdin = Stdin::Text(words.clone());
     launch.files = vec![
@@ -126,7 +126,6 @@ fn prepare(site: &Site, agent: &Arc<Agent>, claim: &Claim, context: &Value) -> R
     launch.timeout_ms = Some(ms(agent.settings.timeout));
     launch.grace_ms = ms(agent.settings.grace);
     launch.limits = limits(&capacity::limits(&agent.settings, Capacity::of_this_machine()));
-    launch.user = run_user::user(agent, site.folder.path())?;
     let home = run_user::home(agent, site.folder.path(), launch.user.as_ref())?;
     settle(site, agent, &home, &mut launch)?;
     if launch.user.is_some() {
@@ -319,9 +318,12 @@ fn environment(
     site: &Site,
     agent: &Agent,
     claim: &Claim,
-    agent_dir: &Path,
+    launch: &Launch,
 ) -> Result<Environment, StartError> {
-    let mut env = Environment::allowed(std::env::vars());
+    // The daemon's own folder for temporary files is closed to other users, and not there in a container.
+    let has_another = launch.user.is_some() || agent.settings.container.is_some();
+    let taken_over = std::env::vars().filter(|(name, _)| name != "TMPDIR" || !has_another);
+    let (mut env, agent_dir) = (Environment::allowed(taken_over), launch.agent_dir());
     for name in &agent.settings.env {
         if let Ok(value) = std::env::var(name.as_str()) {
             env = env.with(name.as_str(), value);

@@ -32,7 +32,7 @@ impl Fleet {
 
     fn up(&self) -> Running {
         let mut command = self.place.command(&["up"]);
-        command.envs(self.podman.variables()).env("HOME", self.home.path());
+        command.envs(self.podman.variables()).env("HOME", self.home.path()).env("TMPDIR", self.home.path());
         let mut daemon = start(command);
         assert_eq!(daemon.line(), "ready");
         daemon
@@ -90,6 +90,7 @@ fn a_run_in_a_container_has_what_it_needs_and_its_output_and_code_are_kept() {
     fleet.agent(
         "worker",
         "cat note $BELL_PROMPT_FILE; echo said >&2; echo x > made; pwd; echo x > $HOME/kept && echo at home\n\
+         echo x > ${TMPDIR:-/tmp}/x && echo for a while\n\
          bell lock run fleet://x -- echo locked; bell call helper --wait; exit 3",
         "",
     );
@@ -98,7 +99,9 @@ fn a_run_in_a_container_has_what_it_needs_and_its_output_and_code_are_kept() {
     let log = fleet.place.log_of("worker");
     assert_eq!((&end["end"], &end["code"]), (&"failed".into(), &3.into()), "{end}: {log}");
     let here = fleet.place.folder.path().display().to_string();
-    for line in ["of the project", "Do the work.", "said", &here, "at home", "locked", "helped"] {
+    for line in
+        ["of the project", "Do the work.", "said", &here, "at home", "for a while", "locked", "helped"]
+    {
         assert!(log.contains(line), "{line} is in {log}");
     }
     assert_eq!(fs::read_to_string(fleet.place.path("made")).unwrap(), "x\n");

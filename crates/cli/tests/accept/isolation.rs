@@ -354,16 +354,7 @@ fn control_in_a_container_without_isolation_a_run_does_what_is_forbidden() {
 
 #[test]
 fn control_without_isolation_a_run_does_what_is_forbidden() {
-    let attempts = [
-        FORBIDDEN[0],
-        FORBIDDEN[2],
-        FORBIDDEN[3],
-        FORBIDDEN[5],
-        FORBIDDEN[6],
-        FORBIDDEN[11],
-        FORBIDDEN[13],
-        FORBIDDEN[16],
-    ];
+    let attempts = [0, 2, 3, 5, 6, 11, 13, 16].map(|at| FORBIDDEN[at]);
     let (told, isolation) = Fleet::of(As::Nobody, &attempts, "isolation = \"none\"\n").told();
     assert_eq!(told, all("can", &attempts));
     assert_eq!(isolation, "nothing: it is not isolated");
@@ -411,7 +402,11 @@ fn a_machine_that_isolates_only_in_part_says_so() {
 fn fleet_of(owner: u32, settings: &str) -> (Place, String) {
     let place = Place::sqlite();
     place.write("config.toml", settings);
-    place.agent("who", "id -un; echo $USER; cd; pwd; echo x >> kept; wc -l < kept", "");
+    place.agent(
+        "who",
+        "id -un; echo $USER; cd; pwd; echo x >> kept; wc -l < kept; rm $(mktemp) && echo temporary",
+        "",
+    );
     let skill = fs::read_to_string(place.path("agents/who/SKILL.md")).unwrap();
     place.write("agents/who/SKILL.md", &skill.replace(crate::fleet::user(), ""));
     fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -441,10 +436,14 @@ fn a_daemon_of_root_runs_agents_as_the_owner_of_the_project_with_a_home_that_is_
     let (place, home) = fleet_of(NOBODY, "");
     let shown = place.run(&["check"]).out;
     assert!(shown.contains("logged in as root, runs as nobody with a home of its own"), "{shown}");
-    let daemon = place.up();
+    let own = tempfile::tempdir().unwrap();
+    let mut command = place.command(&["up"]);
+    command.env("TMPDIR", own.path());
+    let mut daemon = start(command);
+    assert_eq!(daemon.line(), "ready");
     for runs in 1..=2 {
         assert_eq!(place.run_agent("who")["fate"]["end"]["end"], "completed");
-        assert_eq!(place.log_of("who"), format!("nobody\nnobody\n{home}\n{runs}\n"));
+        assert_eq!(place.log_of("who"), format!("nobody\nnobody\n{home}\n{runs}\ntemporary\n"));
     }
     daemon.stop();
 }
